@@ -1,0 +1,33 @@
+// Everything one simulation needs: a model on a rank of a world, under one strategy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "spec/ds_config.h"
+#include "spec/hardware.h"
+#include "spec/model.h"
+#include "spec/versions.h"
+#include "spec/workload.h"
+
+namespace zplan {
+
+struct Run {
+  Model model;
+  Workload workload;
+  DsConfig ds;
+  Versions versions;
+  Gpu gpu;
+  std::int64_t world_size = 1;
+  std::int64_t rank = 0;
+  std::int64_t steps = 3;                    // simulated; the steady state is reached at the second or third
+  std::string alloc_conf;                    // PYTORCH_CUDA_ALLOC_CONF
+  std::optional<Bytes> capacity_limit;       // set_per_process_memory_fraction, in bytes
+  std::optional<std::int64_t> cpu_threads;   // per rank
+
+  std::int64_t tokens() const { return ds.train_micro_batch_size_per_gpu * workload.seq_len; }  // N
+  friend bool operator==(const Run&, const Run&) = default;
+};
+
+}  // namespace zplan

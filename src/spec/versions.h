@@ -1,0 +1,57 @@
+// Versions of the programs whose behaviour is simulated, and what changed between them.
+// A difference is a named switch, resolved here once; the simulator asks the switch, never the version.
+#pragma once
+
+#include <compare>
+#include <string>
+
+namespace zplan {
+
+struct Version {
+  int major = 0, minor = 0, patch = 0;
+  friend constexpr auto operator<=>(const Version&, const Version&) = default;
+};
+// "0.19.6", "2.11.0+cu130", "5". Throws InputError.
+Version parse_version(const std::string& text, const std::string& where);
+std::string text(const Version& version);
+
+// DeepSpeed's behaviour. The default-constructed value is 0.19.6 and later. Sources: docs/memory-model.md#versions.
+struct DeepSpeedSwitches {
+  bool overflow_check_scalar = true;       // amax/amin; before 0.19.6: 11 B x slice (RU:has_inf_or_nan)
+  bool bf16_overflow_check = true;         // bf16 is checked too (S12:step)
+  bool bf16_stage0_fp16_wrapper = true;    // before: BF16_Optimizer for bf16 without ZeRO (ENG)
+  bool flatten_on_device = true;           // stages 1/2 flatten on the GPU if it fits (S12:__init__)
+  bool master_from_converted = true;       // stage 3 master: fp32 conversion and a clone (S3)
+  bool buckets_at_first_hook = true;       // before: ahead of the loss backward (S12:setup_buckets)
+  bool overlap_record_stream = true;       // R(cat), R(owned) after the copy back (S12)
+  bool offload_h2d_staging = true;         // host staging instead of a 4*part GPU buffer (S12)
+  bool master_pin_follows_flag = true;     // before: stages 1/2 always pin the master
+  bool offload_ga_writeback = true;
+  bool z3_offload_async_d2h = true;
+  bool release_backward_leftovers = true;  // embedding released at the end of backward (PC)
+  bool recompute_frozen_release = true;
+  bool mem_efficient_linear_module = true;
+  // 0.19.8
+  bool norm_before_scale_update = false;       // order and 36 small events of the step
+  bool fp32_compact_grad_partition = false;    // 4*part buffer instead of cat + cast (S12)
+  bool stage1_fp32_bucket = false;
+  bool offload_clone_oversized_grad = false;
+  bool reduce_result_in_comm_dtype = false;
+  bool config_keys_removed_0_19_8 = false;     // MiCS, LoCo, amp, ... raise by mere presence
+  // defaults of keys
+  double gradient_clipping_default = 1.0;
+  bool offload_pin_memory_default = true;
+  friend bool operator==(const DeepSpeedSwitches&, const DeepSpeedSwitches&) = default;
+};
+DeepSpeedSwitches deepspeed_switches(const Version& version);
+
+struct Versions {
+  Version deepspeed{0, 19, 8};
+  Version torch{2, 11, 0};
+  Version transformers{5, 17, 0};
+  DeepSpeedSwitches switches;  // of `deepspeed`, unless a record sets one differently
+  friend bool operator==(const Versions&, const Versions&) = default;
+};
+Versions default_versions();
+
+}  // namespace zplan
