@@ -17,10 +17,13 @@ using BlockId = std::int32_t;
 enum class Action : std::uint8_t {
   Allocate,       // block, bytes requested, stream
   Free,           // block: asked for and done in one (no other stream has recorded the block)
-  FreeRequested,  // block: freed by the program while another stream may still use it; `allocated` falls
-  FreeCompleted,  // block: the other stream's event has passed, the block is reusable; `active` falls
+  FreeRequested,  // block: freed by the program while another stream may still use it; `allocated`
+                  // falls
+  FreeCompleted,  // block: the other stream's event has passed, the block is reusable; `active`
+                  // falls
   EmptyCache,     // torch.cuda.empty_cache()
-  Mark,           // end of a phase: `block` is the phase's index; peaks restart, as after reset_peak_memory_stats
+  Mark,           // end of a phase: `block` is the phase's index; peaks restart, as after
+                  // reset_peak_memory_stats
 };
 
 struct Event {
@@ -31,7 +34,8 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
-// Figures at the end of one phase, as torch.cuda.memory_stats gives them. Peaks are within the phase.
+// Figures at the end of one phase, as torch.cuda.memory_stats gives them. Peaks are within the
+// phase.
 struct PhaseFigures {
   Bytes allocated, allocated_peak;
   Bytes reserved, reserved_peak;

@@ -1,0 +1,264 @@
+// Requests and frees: search, split, merge. What the device gives and takes is in device_memory.cpp
+// and expandable_segments.cpp.
+#include "allocator/caching_allocator.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace zplan {
+
+CachingAllocator::CachingAllocator(const AllocatorOptions& options) {
+  set_options(options);
+  know_stream(0);
+}
+
+void CachingAllocator::set_options(const AllocatorOptions& options) {
+  options_ = options;
+  limit_ = reserved_limit(options);
+  plain_rounding_ =
+      std::all_of(options.roundup_power2_divisions.begin(), options.roundup_power2_divisions.end(),
+                  [](auto n) { return n == 0; });
+  plain_search_ = !options.expandable_segments && reservations_.empty() &&
+                  options.max_split_size == std::numeric_limits<std::int64_t>::max();
+  count_searches_ = limit_.has_value() && options.garbage_collection_threshold > 0;
+}
+
+void CachingAllocator::know_stream(StreamId stream) {
+  const std::size_t lists = 2 * (static_cast<std::size_t>(stream) + 1);
+  if (free_.size() < lists) {
+    free_.resize(lists);
+    unmapped_.resize(lists);
+  }
+}
+
+BlockIndex CachingAllocator::new_block(const Block& block) {
+  if (unused_.empty()) {
+    blocks_.push_back(block);
+    return static_cast<BlockIndex>(blocks_.size() - 1);
+  }
+  const BlockIndex index = unused_.back();
+  unused_.pop_back();
+  at(index) = block;
+  return index;
+}
+
+// Equal sizes are ordered by this. Under the segment counter the address decides within a segment:
+// addresses are multiples of 512 below 2^47, so both fit one number.
+std::uint64_t CachingAllocator::tie(const Block& b) const {
+  switch (options_.rules.tie_break) {
+    case TieBreak::Address:
+      return static_cast<std::uint64_t>(b.address);
+    case TieBreak::BlockCounter:
+      return b.counter;
+    case TieBreak::SegmentCounter:
+      return (b.counter << 38) | (static_cast<std::uint64_t>(b.address) >> 9);
+  }
+  return 0;
+}
+
+BlockIndex CachingAllocator::allocate(std::int64_t bytes, StreamId stream) {
+  if (bytes <= 0) return kNoBlock;
+  if (bytes >= kRequestLimit) {
+    out_of_memory_ = OutOfMemory{};
+    out_of_memory_->requested = Bytes{bytes};
+    out_of_memory_->too_large = true;
+    return kNoBlock;
+  }
+  if (list_index(Pool::Large, stream) >= free_.size()) know_stream(stream);
+  const std::int64_t size = plain_rounding_ ? std::max(kMinBlock, round_up(bytes, kMinBlock))
+                                            : round_size(bytes, options_);
+  const Pool pool = pool_of(size);
+  FreeList& list = free_[list_index(pool, stream)];
+  if (count_searches_) ++searches_[static_cast<std::size_t>(pool)];
+  const std::size_t position = best_fit(list, size);
+  const BlockIndex index =
+      position != kNone ? take_free(list, position, size) : take_new(pool, bytes, size, stream);
+  if (index != kNoBlock) hand_out(index, bytes);
+  return index;
+}
+
+std::size_t CachingAllocator::best_fit(const FreeList& list, std::int64_t size) const {
+  const std::size_t position = list.lower_bound(size);
+  if (position == list.size()) return kNone;
+  return plain_search_ ? position : best_fit_with_options(list, position, size);
+}
+
+// What a block could become by mapping the pages behind it.
+std::int64_t CachingAllocator::growth(BlockIndex index) const {
+  const Block& b = block(index);
+  const bool grows = b.next != kNoBlock && !block(b.next).mapped;
+  return b.size + (grows ? block(b.next).size : 0);
+}
+
+std::size_t CachingAllocator::best_fit_with_options(const FreeList& list, std::size_t position,
+                                                    std::int64_t size) const {
+  const auto expandable = [&](std::size_t i) { return block(list[i].block).expandable(); };
+  if (expandable(position)) {
+    if (options_.expandable_segments) {  // prefer a block that cannot grow to the growable end
+      while (expandable(position) && position + 1 < list.size() &&
+             growth(list[position + 1].block) < growth(list[position].block))
+        ++position;
+    } else {  // the option was switched off after use
+      while (position < list.size() && expandable(position)) ++position;
+      if (position == list.size()) return kNone;
+    }
+  }
+  // Only the one candidate is tried against the rules for oversize blocks.
+  const std::int64_t found = list[position].size;
+  if (size < options_.max_split_size && found >= options_.max_split_size) return kNone;
+  if (size >= options_.max_split_size && found >= size + options_.max_non_split_rounding)
+    return kNone;
+  return position;
+}
+
+bool CachingAllocator::should_split(Pool pool, std::int64_t block_size, std::int64_t size) const {
+  const std::int64_t rest = block_size - size;
+  if (pool == Pool::Small || options_.expandable_segments) return rest >= kMinBlock;
+  return size < options_.max_split_size && rest > kSmallMax;
+}
+
+// The low end becomes a new block; the rest keeps its identity and stays or becomes free.
+BlockIndex CachingAllocator::split_front(BlockIndex index, std::int64_t size) {
+  Block front = block(index);
+  const bool was_split = front.split();
+  front.size = size;
+  front.next = index;
+  if (options_.rules.tie_break == TieBreak::BlockCounter) front.counter = ++counter_;
+  const BlockIndex made = new_block(front);
+  if (front.prev != kNoBlock) at(front.prev).next = made;
+  Block& rest = at(index);
+  rest.prev = made;
+  rest.address += size;
+  rest.size -= size;
+  rest.searches = searches_[static_cast<std::size_t>(rest.pool)];
+  if (!rest.expandable()) {
+    if (was_split) {
+      statistics_.inactive_split_bytes.decrease(rest.pool, size);
+    } else {
+      statistics_.inactive_split_bytes.increase(rest.pool, rest.size);
+      statistics_.inactive_split.increase(rest.pool, 1);
+    }
+  }
+  return made;
+}
+
+BlockIndex CachingAllocator::take_free(FreeList& list, std::size_t position, std::int64_t size) {
+  const BlockIndex index = list[position].block;
+  const Block& b = block(index);
+  if (should_split(b.pool, b.size, size)) {
+    const BlockIndex front = split_front(index, size);
+    list.replace_at(position, entry(index));
+    return front;
+  }
+  list.erase_at(position);
+  if (b.split() && !b.expandable()) {
+    statistics_.inactive_split_bytes.decrease(b.pool, b.size);
+    statistics_.inactive_split.decrease(b.pool, 1);
+  }
+  return index;
+}
+
+void CachingAllocator::hand_out(BlockIndex index, std::int64_t bytes) {
+  Block& b = at(index);
+  b.allocated = true;
+  b.requested = bytes;
+  log(TraceAction::Alloc, b.stream, b.address, bytes);
+  statistics_.allocation.increase(b.pool, 1);
+  statistics_.allocated_bytes.increase(b.pool, b.size);
+  statistics_.active.increase(b.pool, 1);
+  statistics_.active_bytes.increase(b.pool, b.size);
+  statistics_.requested_bytes.increase(b.pool, bytes);
+  if (b.size >= options_.max_split_size) statistics_.oversize_allocations.increase(b.pool, 1);
+}
+
+void CachingAllocator::program_frees(Block& b) {
+  assert(b.allocated);
+  b.allocated = false;
+  statistics_.allocation.decrease(b.pool, 1);
+  statistics_.allocated_bytes.decrease(b.pool, b.size);
+  log(TraceAction::FreeRequested, b.stream, b.address, b.requested);
+  if (b.size >= options_.max_split_size) statistics_.oversize_allocations.decrease(b.pool, 1);
+}
+
+void CachingAllocator::free(BlockIndex index) {
+  program_frees(at(index));
+  make_free(index);
+}
+
+void CachingAllocator::free_requested(BlockIndex index) {
+  program_frees(at(index));
+  at(index).pending = true;
+  pending_.push_back(index);
+}
+
+void CachingAllocator::free_completed(BlockIndex index) {
+  const auto found = std::find(pending_.begin(), pending_.end(), index);
+  assert(found != pending_.end());
+  pending_.erase(found);
+  at(index).pending = false;
+  make_free(index);
+}
+
+// `from` disappears into its neighbour `into`, if it is free and of the same kind. Returns its
+// size.
+std::int64_t CachingAllocator::merge(BlockIndex into, BlockIndex from) {
+  if (from == kNoBlock) return 0;
+  const Block source = block(from);
+  Block& b = at(into);
+  if (source.allocated || source.pending || source.mapped != b.mapped) return 0;
+  if (b.prev == from) {
+    b.address = source.address;
+    b.prev = source.prev;
+    if (b.prev != kNoBlock) at(b.prev).next = into;
+  } else {
+    b.next = source.next;
+    if (b.next != kNoBlock) at(b.next).prev = into;
+  }
+  b.size += source.size;
+  delete_block(from);
+  return source.size;
+}
+
+// The block returns to its pool, one with its free neighbours: the one before it first.
+void CachingAllocator::make_free(BlockIndex index) {
+  Block& b = at(index);
+  log(TraceAction::FreeCompleted, b.stream, b.address, b.requested);
+  FreeList& list = free_list(b);
+  const Pool pool = b.pool;
+  const std::int64_t size = b.size, requested = b.requested;
+  const BlockIndex neighbours[] = {b.prev, b.next};
+  std::int64_t splits = 0, split_bytes = 0;
+  FreeEntry place{0, 0,
+                  kNoBlock};  // the entry of a merged neighbour, whose place the block takes over
+  for (const BlockIndex neighbour : neighbours) {
+    if (neighbour == kNoBlock) continue;
+    const FreeEntry key = entry(neighbour);
+    const std::int64_t gained = merge(index, neighbour);
+    if (gained == 0) continue;
+    if (place.block != kNoBlock) list.erase(place);
+    place = key;
+    splits -= 1;
+    split_bytes -= gained;
+  }
+  b.searches = searches_[static_cast<std::size_t>(pool)];
+  if (place.block != kNoBlock) {
+    list.replace(place, entry(index));
+  } else {
+    list.insert(entry(index));
+  }
+  if (b.split()) {
+    splits += 1;
+    split_bytes += b.size;
+  }
+  if (!b.expandable()) {
+    statistics_.inactive_split.add(pool, splits);
+    statistics_.inactive_split_bytes.add(pool, split_bytes);
+  }
+  statistics_.active.decrease(pool, 1);
+  statistics_.active_bytes.decrease(pool, size);
+  statistics_.requested_bytes.decrease(pool, requested);
+}
+
+void CachingAllocator::empty_cache() { release_cached(); }
+
+}  // namespace zplan
