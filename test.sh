@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds zplan and runs all its tests. On a fresh Debian 12 or Ubuntu 24.04 it first installs what it needs:
+# Debian packages, and the Python programs that read zplan's files (DeepSpeed, transformers) into .venv.
+#   ./test.sh                      everything
+#   ./test.sh --quick              optimised build and its C++ tests only
+#   ./test.sh --without-validate   leave out zplan-validate (LibTorch, CUDA), also where nvcc is installed
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+source ./zplan.sh
+
+quick=false validate=true
+for argument in "$@"; do
+  case $argument in
+    --quick) quick=true ;;
+    --without-validate) validate=false ;;
+    *) echo "test.sh: error: $argument: unknown option" >&2
+       echo "  fix: use --quick, --without-validate or nothing" >&2
+       exit 2 ;;
+  esac
+done
+
+# .venv as tests/python/requirements.txt says, for this Python; nothing to do if it is so already.
+python_environment() {
+  local wanted stamp=.venv/.requirements
+  wanted=$(python3 --version; sha256sum <tests/python/requirements.txt)
+  if [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then return 0; fi
+  python3 -c 'import ensurepip, venv' 2>/dev/null || require_packages : -- python3-venv
+  echo "installing the Python packages of tests/python/requirements.txt into .venv (some minutes, 6 GB)" >&2
+  python3 -m venv --clear .venv
+  # DeepSpeed comes as source; its kernels are compiled where they run, not here.
+  DS_BUILD_OPS=0 quietly .venv/bin/python -m pip install --disable-pip-version-check --no-compile \
+    --retries 10 -r tests/python/requirements.txt
+  echo "$wanted" >"$stamp"
+}
+
+require_packages "${build_tools[@]}" git:git shellcheck:shellcheck python3:python3 -- \
+  "${build_libraries[@]}" catch2 libbenchmark-dev
+$quick || python_environment
+
+if ! $quick; then  # first, so that the last lines printed are those of the whole set
+  cmake --preset dev -DZPLAN_PYTHON_TESTS=OFF
+  cmake --build --preset dev
+  ctest --preset dev -j "$(nproc)"
+fi
+options=(-DZPLAN_PYTHON_TESTS=ON)
+if $quick; then options=(-DZPLAN_PYTHON_TESTS=OFF); fi
+if ! $quick && $validate && [[ -f validate/CMakeLists.txt ]] && command -v nvcc >/dev/null; then
+  options+=(-DZPLAN_VALIDATE=ON)
+else
+  options+=(-DZPLAN_VALIDATE=OFF)
+fi
+cmake --preset release "${options[@]}"
+cmake --build --preset release
+ctest --preset release -j "$(nproc)"
