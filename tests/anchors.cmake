@@ -2,6 +2,7 @@
 # headings has that anchor as GitHub forms it (lower case, spaces to hyphens, punctuation dropped). So do the links
 # of the pages to each other, which leave out the folder or the page.
 #   cmake -DROOT=<project> -P anchors.cmake
+cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/src/* ${ROOT}/tests/* ${ROOT}/docs/*.md ${ROOT}/models/*
      ${ROOT}/hardware/* ${ROOT}/validate/*)
 list(APPEND files README.md)
@@ -29,9 +30,10 @@ foreach(file ${files})
   foreach(line ${lines})
     string(REGEX MATCHALL "${reference}" found "${line}")
     if(file MATCHES "^docs/")
-      string(REGEX MATCHALL "\\]\\(([a-z0-9-]+\\.md)?#[a-z0-9-]+\\)" links "${line}")
+      string(REPLACE "](" "=(" line "${line}")  # brackets would glue the pieces of a CMake list together
+      string(REGEX MATCHALL "=\\(([a-z0-9-]+\\.md)?#[a-z0-9-]+" links "${line}")
       foreach(link ${links})
-        string(REGEX REPLACE "^..(.*).$" "\\1" link ${link})
+        string(SUBSTRING ${link} 2 -1 link)
         if(link MATCHES "^#")
           list(APPEND found ${file}${link})
         else()

@@ -1,6 +1,7 @@
 # The whole output of one run, compared with the approved one.
 #   cmake -DZPLAN=<binary> -DCONFIG=<configs/x.json> -DGOLDEN=<tests/golden/x.txt> -DACTUAL=<scratch> -P golden.cmake
 # ZPLAN_BLESS=1 in the environment approves what is printed now.
+cmake_minimum_required(VERSION 3.25)
 get_filename_component(folder ${ACTUAL} DIRECTORY)
 file(MAKE_DIRECTORY ${folder})
 execute_process(COMMAND ${ZPLAN} plan ${CONFIG} OUTPUT_FILE ${ACTUAL} RESULT_VARIABLE code)
