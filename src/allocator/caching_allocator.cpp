@@ -77,6 +77,12 @@ BlockIndex CachingAllocator::allocate(std::int64_t bytes, StreamId stream) {
   return index;
 }
 
+bool CachingAllocator::would_fit(std::int64_t bytes, StreamId stream) const {
+  const std::int64_t size = round_size(bytes, options_);
+  const std::size_t list = list_index(pool_of(size), stream);
+  return list < free_.size() && best_fit(free_[list], size) != kNone;
+}
+
 std::size_t CachingAllocator::best_fit(const FreeList& list, std::int64_t size) const {
   const std::size_t position = list.lower_bound(size);
   if (position == list.size()) return kNone;

@@ -90,10 +90,15 @@ class CachingAllocator {
   void set_options(const AllocatorOptions& options);
   // Writes PyTorch's trace lines to `trace` from now on; null stops it.
   void write_trace(std::vector<TraceEntry>* trace) { trace_ = trace; }
-  // Where new segments and reservations are put, asked with their size; default: an AddressSpace.
-  void place_segments(std::function<std::int64_t(std::int64_t)> place) {
+  // A device other than the modelled one (an AddressSpace with device_free bytes): whether it has
+  // so many more bytes, and where it puts a segment or reservation of a size.
+  void use_device(std::function<bool(std::int64_t)> has,
+                  std::function<std::int64_t(std::int64_t)> place) {
+    has_ = std::move(has);
     place_ = std::move(place);
   }
+  // Whether a free block would serve the request as things are.
+  bool would_fit(std::int64_t bytes, StreamId stream) const;
 
  private:
   struct Reservation {
@@ -168,6 +173,7 @@ class CachingAllocator {
   bool rejected_ = false;
   std::optional<OutOfMemory> out_of_memory_;
   std::vector<TraceEntry>* trace_ = nullptr;
+  std::function<bool(std::int64_t)> has_;
   std::function<std::int64_t(std::int64_t)> place_;
   AddressSpace address_space_;
 };

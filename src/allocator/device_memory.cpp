@@ -49,6 +49,7 @@ BlockIndex CachingAllocator::take_new(Pool pool, std::int64_t bytes, std::int64_
 
 // The driver deals in pages of 2 MiB, and so do all segments.
 bool CachingAllocator::device_has(std::int64_t bytes) const {
+  if (has_) return has_(bytes);
   if (!options_.device_free) return true;
   return statistics_.reserved_bytes.current() + round_up(bytes, kLargeRounding) <=
          options_.device_free->count;

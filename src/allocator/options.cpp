@@ -11,7 +11,7 @@ AllocatorRules allocator_rules(TorchRelease torch) {
                                    : TieBreak::Address;
   rules.expandable_segments_known = since(2, 1);
   rules.divisions_of_one_round_to_512 = since(2, 3);
-  rules.open_interval_starts_after_last = since(2, 13);
+  rules.open_interval_starts_after_last = since(2, 9);
   rules.max_non_split_rounding_known = since(2, 6);
   rules.large_segment_size_known = since(2, 11);
   rules.memory_fraction_key_known = since(2, 10);

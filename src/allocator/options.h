@@ -36,15 +36,14 @@ enum class PinnedReuse : std::uint8_t {
 // What changed between releases, one switch a behaviour. The default-constructed value is 2.11.
 struct AllocatorRules {
   TieBreak tie_break = TieBreak::Address;
-  bool expandable_segments_known = true;      // from 2.1
-  bool divisions_of_one_round_to_512 = true;  // up to 2.2 a division of 1 left sizes unrounded
-  bool open_interval_starts_after_last =
-      false;                                 // where `>` of roundup_power2_divisions begins to fill
-  bool max_non_split_rounding_known = true;  // from 2.6
-  bool large_segment_size_known = true;      // from 2.11
-  bool memory_fraction_key_known = true;     // per_process_memory_fraction, from 2.10
-  bool full_fraction_is_unlimited = true;    // from 2.10; before, 1.0 limits to the total
-  bool reject_before_malloc_known = false;   // throw_on_cudamalloc_oom, from 2.12
+  bool expandable_segments_known = true;        // from 2.1
+  bool divisions_of_one_round_to_512 = true;    // up to 2.2 a division of 1 left sizes unrounded
+  bool open_interval_starts_after_last = true;  // from 2.9; where `>` of the divisions begins
+  bool max_non_split_rounding_known = true;     // from 2.6
+  bool large_segment_size_known = true;         // from 2.11
+  bool memory_fraction_key_known = true;        // per_process_memory_fraction, from 2.10
+  bool full_fraction_is_unlimited = true;       // from 2.10; before, 1.0 limits to the total
+  bool reject_before_malloc_known = false;      // throw_on_cudamalloc_oom, from 2.12
   bool max_split_minimum_allowed = true;  // from 2.9 the smallest size may equal the large segment
   bool tokens_checked_as_values = true;   // texts of configuration errors since 2.9
   bool expandable_hint_in_message =

@@ -5,13 +5,6 @@
 namespace zplan {
 namespace {
 
-PhaseFigures figures(const Statistics& s) {
-  return {Bytes{s.allocated_bytes.current()},      Bytes{s.allocated_bytes.peak()},
-          Bytes{s.reserved_bytes.current()},       Bytes{s.reserved_bytes.peak()},
-          Bytes{s.active_bytes.current()},         Bytes{s.active_bytes.peak()},
-          Bytes{s.inactive_split_bytes.current()}, s.num_alloc_retries};
-}
-
 // Where each block of the history lies now.
 class Places {
  public:
@@ -27,6 +20,13 @@ class Places {
 };
 
 }  // namespace
+
+PhaseFigures figures(const Statistics& s) {
+  return {Bytes{s.allocated_bytes.current()},      Bytes{s.allocated_bytes.peak()},
+          Bytes{s.reserved_bytes.current()},       Bytes{s.reserved_bytes.peak()},
+          Bytes{s.active_bytes.current()},         Bytes{s.active_bytes.peak()},
+          Bytes{s.inactive_split_bytes.current()}, s.num_alloc_retries};
+}
 
 Replay replay(std::span<const Event> events, CachingAllocator& allocator) {
   Replay result;

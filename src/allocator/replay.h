@@ -14,6 +14,9 @@
 
 namespace zplan {
 
+// What a Mark records.
+PhaseFigures figures(const Statistics& statistics);
+
 struct Replay {
   std::vector<PhaseFigures> phases;  // one a Mark; when memory ran out, those before
   std::optional<OutOfMemory> oom;    // the replay stops at the first
