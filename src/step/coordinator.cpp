@@ -1,0 +1,322 @@
+#include "step/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "units/units.h"
+
+namespace zplan {
+namespace {
+
+template <class T>
+bool contains(const std::vector<T>& v, const T& x) { return std::find(v.begin(), v.end(), x) != v.end(); }
+
+}  // namespace
+
+Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameters, const Modules& modules,
+                         Recorder& recorder, std::vector<std::int64_t> widths)
+    : run_(run), modules_(modules), recorder_(recorder), world_(run.world_size),
+      stream_(run.ds.zero.overlap_comm ? kGather : kCompute),
+      single_label_(recorder.label("gathered parameter", Component::GatheredParameters)),
+      flat_label_(recorder.label("flat buffer of a coalesced gather", Component::GatheredParameters)),
+      copy_label_(recorder.label("gathered parameter, copied out of its flat buffer", Component::GatheredParameters)),
+      partition_label_(recorder.label("partition on its way from the host", Component::GatheredParameters)),
+      secondary_label_(recorder.label("hpZ secondary partition", Component::Parameters)),
+      persistent_label_(recorder.label("persistent parameter", Component::GatheredParameters)) {
+  std::int64_t persistent = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    State s;
+    s.numel = parameters[i].numel;
+    s.partition = ceil_div(s.numel, world_);
+    s.width = widths[i];
+    s.trainable = parameters[i].trainable;
+    s.offloaded = run.ds.zero.offload_param.device != OffloadDevice::None;
+    // parameter_offload.py, mark_persistent_parameters
+    if (s.numel + persistent <= run.ds.zero.stage3_model_persistence_threshold &&
+        s.numel <= run.ds.zero.stage3_param_persistence_threshold) {
+      s.persistent = true;
+      persistent += s.numel;
+    }
+    state_.push_back(std::move(s));
+  }
+}
+
+void Coordinator::reset_step() {
+  clean_inflight();
+  if (mode_ == TraceMode::Record) {
+    parameter_order_.clear();
+    for (std::size_t step = 0; step < module_order_.size(); ++step) {
+      auto own_parameters = own(module_order_[step]);
+      std::sort(own_parameters.begin(), own_parameters.end());
+      for (const auto p : own_parameters) parameter_order_.push_back({p, static_cast<std::int64_t>(step)});
+    }
+    mode_ = TraceMode::Complete;
+  } else if (mode_ == TraceMode::Invalid) {
+    module_order_.clear();
+    mode_ = TraceMode::Record;
+  }
+  for (auto& s : state_) s.most_recent_step = kNever;
+  queue_ = 0;
+  step_id_ = 0;
+  available_ = 0;
+}
+
+void Coordinator::fetch(std::int32_t module, bool forward, bool recompute) {
+  if (mode_ == TraceMode::Record) {
+    module_order_.push_back(module);
+  } else if (mode_ == TraceMode::Complete &&
+             (static_cast<std::size_t>(step_id_) >= module_order_.size() ||
+              module_order_[static_cast<std::size_t>(step_id_)] != module)) {
+    // trace_prologue: the order changed (an evaluation pass, say): the trace is thrown away.
+    mode_ = TraceMode::Invalid;
+    module_order_.clear();
+    parameter_order_.clear();
+    queue_ = 0;
+    clean_inflight();
+  }
+  if (!forward && !contains(active_backward_, module)) active_backward_.push_back(module);
+
+  const auto fetched = own(module);
+  all_gather(fetched);
+  for (const auto p : fetched) {
+    auto& s = state_[static_cast<std::size_t>(p)];
+    if (!contains(s.active, module)) s.active.push_back(module);
+    if (forward && recompute && !active_backward_.empty() && !s.trainable &&
+        run_.versions.switches.recompute_frozen_release) {
+      auto& owned = recompute_parameters_[active_backward_.back()];
+      if (!contains(owned, p)) owned.push_back(p);
+    }
+    wait(p);
+  }
+  if (mode_ == TraceMode::Complete) prefetch(fetched);
+  ++step_id_;
+}
+
+void Coordinator::clean_inflight() {
+  for (std::size_t p = 0; p < state_.size(); ++p) {
+    if (state_[p].handle < 0) continue;
+    wait(static_cast<std::int32_t>(p));
+    release_parameter(static_cast<std::int32_t>(p));
+  }
+}
+
+void Coordinator::prefetch(const std::vector<std::int32_t>& fetched) {
+  // Parameters of this module leave the queue, so that they are not prefetched later.
+  std::size_t expected = 0;
+  for (const auto p : fetched) expected += state_[static_cast<std::size_t>(p)].most_recent_step < step_id_;
+  for (std::size_t n = 0; n < expected && queue_ < parameter_order_.size(); ++n, ++queue_) {
+    const auto& t = parameter_order_[queue_];
+    state_[static_cast<std::size_t>(t.parameter)].most_recent_step = t.step_id;
+  }
+  const auto& zero = run_.ds.zero;
+  const auto bucket = zero.stage3_allgather_sequential ? 1 : zero.stage3_prefetch_bucket_size;
+  if (bucket <= 0) return;
+  const auto most = std::min(zero.stage3_max_live_parameters - available_, bucket);
+  std::vector<std::int32_t> batch;
+  std::int64_t numel = 0;
+  while (queue_ < parameter_order_.size() && numel < most) {
+    const auto& t = parameter_order_[queue_++];
+    auto& s = state_[static_cast<std::size_t>(t.parameter)];
+    s.most_recent_step = std::max(s.most_recent_step, t.step_id);
+    if (s.status != Status::NotAvailable || contains(batch, t.parameter)) continue;
+    batch.push_back(t.parameter);
+    numel += s.numel;
+  }
+  if (numel > 0) all_gather(batch);
+}
+
+void Coordinator::all_gather(const std::vector<std::int32_t>& parameters) {
+  std::vector<std::int32_t> primary, secondary;
+  for (const auto p : parameters) {
+    const auto& s = state_[static_cast<std::size_t>(p)];
+    if (s.status != Status::NotAvailable) continue;
+    available_ += s.numel;
+    (s.secondary >= 0 ? secondary : primary).push_back(p);
+  }
+  if (!secondary.empty()) gather_group(secondary, true);
+  if (!primary.empty()) gather_group(primary, false);
+}
+
+void Coordinator::gather_group(const std::vector<std::int32_t>& unsorted, bool secondary) {
+  auto parameters = unsorted;
+  std::sort(parameters.begin(), parameters.end());
+  const auto id = static_cast<std::int32_t>(handles_.size());
+  Handle handle;
+  handle.waiting = static_cast<std::int64_t>(parameters.size());
+  const auto ranks = secondary ? run_.ds.zero.zero_hpz_partition_size : world_;
+  const auto padded = [&](const State& s) { return ceil_div(s.numel, ranks) * ranks; };
+  ++gathers_;
+  for (const auto p : parameters) {
+    state_[static_cast<std::size_t>(p)].status = Status::Inflight;
+    state_[static_cast<std::size_t>(p)].handle = id;
+  }
+  if (world_ == 1) {
+    // _no_gather_coalesced: param.data is the partition; from the host it is copied.
+    for (const auto p : parameters) {
+      auto& s = state_[static_cast<std::size_t>(p)];
+      if (s.offloaded) s.block = recorder_.allocate(s.numel * s.width, single_label_, p, stream_);
+    }
+  } else if (run_.ds.zero.stage3_allgather_sequential || parameters.size() == 1) {
+    for (const auto p : parameters) {
+      auto& s = state_[static_cast<std::size_t>(p)];
+      s.block = recorder_.allocate(padded(s) * s.width, single_label_, p, stream_);
+      if (s.offloaded) recorder_.free(recorder_.allocate(s.partition * s.width, partition_label_, p, stream_));
+    }
+  } else {
+    // One flat buffer per dtype, then a copy of each parameter at the first wait.
+    for (const std::int64_t width : {2, 4}) {
+      Flat flat{-1, {}};
+      std::int64_t elements = 0;
+      for (const auto p : parameters) {
+        const auto& s = state_[static_cast<std::size_t>(p)];
+        if (s.width != width) continue;
+        flat.parameters.push_back(p);
+        elements += padded(s);
+      }
+      if (flat.parameters.empty()) continue;
+      flat.block = recorder_.allocate(elements * width, flat_label_, -1, stream_);
+      std::vector<BlockId> copies;
+      for (const auto p : flat.parameters) {
+        const auto& s = state_[static_cast<std::size_t>(p)];
+        if (s.offloaded) copies.push_back(recorder_.allocate(s.partition * s.width, partition_label_, p, stream_));
+      }
+      for (auto it = copies.rbegin(); it != copies.rend(); ++it) recorder_.free(*it);
+      handle.flats.push_back(std::move(flat));
+    }
+  }
+  handles_.push_back(std::move(handle));
+}
+
+void Coordinator::wait(std::int32_t parameter) {
+  auto& first = state_[static_cast<std::size_t>(parameter)];
+  if (first.handle < 0) return;
+  auto& handle = handles_[static_cast<std::size_t>(std::exchange(first.handle, -1))];
+  if (!handle.complete) {
+    for (const auto& flat : handle.flats) {
+      for (const auto p : flat.parameters) {
+        auto& s = state_[static_cast<std::size_t>(p)];
+        s.block = recorder_.allocate(s.numel * s.width, copy_label_, p, stream_);
+        s.status = Status::Available;
+      }
+    }
+    handle.complete = true;
+  }
+  first.status = Status::Available;
+  if (--handle.waiting == 0) {
+    for (const auto& flat : handle.flats) recorder_.free(flat.block);
+    handle.flats.clear();
+  }
+}
+
+void Coordinator::release_parameter(std::int32_t parameter) {
+  auto& s = state_[static_cast<std::size_t>(parameter)];
+  if (s.status != Status::Available || !s.active.empty()) return;
+  make_secondary(parameter);
+  if (s.block >= 0) {
+    recorder_.record_stream(s.block, kCompute);
+    recorder_.free(std::exchange(s.block, -1));
+  }
+  s.status = Status::NotAvailable;
+  available_ -= s.numel;
+}
+
+void Coordinator::make_secondary(std::int32_t parameter) {
+  auto& s = state_[static_cast<std::size_t>(parameter)];
+  const auto h = run_.ds.zero.zero_hpz_partition_size;
+  if (h <= 1 || s.secondary >= 0) return;
+  if (s.offloaded) return;  // the secondary copy is placed on the offload device
+  s.secondary = recorder_.allocate(ceil_div(ceil_div(s.numel, world_) * world_, h) * s.width, secondary_label_, parameter);
+}
+
+void Coordinator::drop_secondary() {
+  for (auto& s : state_) {
+    if (s.secondary >= 0) recorder_.free(std::exchange(s.secondary, -1));
+  }
+}
+
+const std::vector<std::int32_t>& Coordinator::to_release(std::int32_t module, std::int64_t step_id) {
+  const auto [it, fresh] = release_cache_.try_emplace({module, step_id});
+  if (!fresh) return it->second;
+  std::vector<std::int32_t> out;
+  for (const auto p : own(module)) {
+    const auto& s = state_[static_cast<std::size_t>(p)];
+    if (!s.persistent && s.most_recent_step <= step_id) out.push_back(p);
+  }
+  // Not what is used again within max_reuse_distance.
+  std::int64_t traversed = 0;
+  for (auto m = static_cast<std::size_t>(step_id); m < module_order_.size(); ++m) {
+    if (traversed >= run_.ds.zero.stage3_max_reuse_distance) break;
+    for (const auto p : own(module_order_[m])) {
+      out.erase(std::remove(out.begin(), out.end(), p), out.end());
+      traversed += state_[static_cast<std::size_t>(p)].numel;
+    }
+  }
+  return it->second = std::move(out);
+}
+
+void Coordinator::release(std::int32_t module, bool forward) {
+  auto releasable = mode_ == TraceMode::Complete ? to_release(module, step_id_) : own(module);
+  auto parameters = own(module);
+  if (!forward) {
+    const auto it = recompute_parameters_.find(module);
+    if (it != recompute_parameters_.end()) {
+      for (const auto p : it->second) {
+        if (!persistent(p) && !contains(releasable, p)) releasable.push_back(p);
+        if (!contains(parameters, p)) parameters.push_back(p);
+      }
+      recompute_parameters_.erase(it);
+    }
+    active_backward_.erase(std::remove(active_backward_.begin(), active_backward_.end(), module), active_backward_.end());
+  }
+  for (const auto p : parameters) {
+    auto& active = state_[static_cast<std::size_t>(p)].active;
+    active.erase(std::remove(active.begin(), active.end(), module), active.end());
+    if (contains(releasable, p)) release_parameter(p);
+  }
+}
+
+void Coordinator::release_backward_leftovers() {
+  while (!active_backward_.empty()) {
+    const auto module = active_backward_.back();
+    active_backward_.pop_back();
+    auto parameters = own(module);
+    const auto it = recompute_parameters_.find(module);
+    if (it != recompute_parameters_.end()) {
+      parameters.insert(parameters.end(), it->second.begin(), it->second.end());
+      recompute_parameters_.erase(it);
+    }
+    for (const auto p : parameters) {
+      auto& active = state_[static_cast<std::size_t>(p)].active;
+      active.erase(std::remove(active.begin(), active.end(), module), active.end());
+      if (!persistent(p)) release_parameter(p);
+    }
+  }
+}
+
+void Coordinator::release_all() {
+  for (std::size_t p = 0; p < state_.size(); ++p) {
+    wait(static_cast<std::int32_t>(p));
+    state_[p].active.clear();
+    release_parameter(static_cast<std::int32_t>(p));
+  }
+  active_backward_.clear();
+  recompute_parameters_.clear();
+}
+
+void Coordinator::gather_persistent(bool on_compute_stream) {
+  // _allgather_params_coalesced: with offload_param first the copies of all partitions, then the full tensors.
+  const auto stream = on_compute_stream ? kCompute : stream_;
+  std::vector<BlockId> copies;
+  for (auto& s : state_) {
+    if (s.persistent && s.offloaded) copies.push_back(recorder_.allocate(s.partition * s.width, partition_label_, -1, stream));
+  }
+  for (std::size_t p = 0; p < state_.size(); ++p) {
+    auto& s = state_[p];
+    if (!s.persistent || s.status == Status::Available) continue;
+    if (world_ > 1) s.block = recorder_.allocate(s.partition * world_ * s.width, persistent_label_, static_cast<std::int64_t>(p), stream);
+    s.status = Status::Available;
+  }
+  for (const auto c : copies) recorder_.free(c);
+}
+
+}  // namespace zplan

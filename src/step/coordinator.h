@@ -1,0 +1,92 @@
+// ZeRO-3's parameter coordinator: which parameters are gathered when, and when they are released.
+// deepspeed/runtime/zero/partitioned_param_coordinator.py (PartitionedParameterCoordinator) and
+// partition_parameters.py (all_gather_coalesced and its handles). Derived in docs/memory-model.md#zero3-gather.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "spec/run.h"
+#include "step/modules.h"
+#include "step/recorder.h"
+
+namespace zplan {
+
+class Coordinator {
+ public:
+  // partition_numel and width by parameter; `persistent` ones are never released by modules.
+  Coordinator(const Run& run, const std::vector<Parameter>& parameters, const Modules& modules, Recorder& recorder,
+              std::vector<std::int64_t> widths);
+
+  void reset_step();                                     // start of the root module's forward
+  void fetch(std::int32_t module, bool forward, bool recompute);
+  void release(std::int32_t module, bool forward);
+  void release_backward_leftovers();                     // end of backward
+  void release_all();                                    // before the optimizer step
+  void gather_persistent(bool on_compute_stream);        // after the optimizer step
+  void drop_secondary();                                 // hpZ: after the optimizer step
+  // A parameter used outside its module (Liger reads lm_head.weight): gathered at once.
+  bool persistent(std::int32_t parameter) const { return state_[static_cast<std::size_t>(parameter)].persistent; }
+  std::int64_t partition_numel(std::int32_t parameter) const { return state_[static_cast<std::size_t>(parameter)].partition; }
+  // hpZ: a secondary copy is made when a gathered parameter is partitioned and has none.
+  void make_secondary(std::int32_t parameter);
+  std::int64_t gathers() const { return gathers_; }
+
+ private:
+  enum class Status : std::uint8_t { NotAvailable, Inflight, Available };
+  enum class TraceMode { Invalid, Record, Complete };
+  struct State {
+    std::int64_t numel = 0, partition = 0, width = 2;
+    Status status = Status::NotAvailable;
+    bool persistent = false, trainable = true, offloaded = false;
+    BlockId block = -1, secondary = -1;
+    std::int32_t handle = -1;                  // in flight: index in handles_
+    std::vector<std::int32_t> active;          // ds_active_sub_modules
+    std::int64_t most_recent_step = kNever;    // most_recent_step_id_param_fetched_for
+  };
+  struct Flat {
+    BlockId block;
+    std::vector<std::int32_t> parameters;
+  };
+  // What one call of all_gather_coalesced returns: all its parameters share it.
+  struct Handle {
+    std::vector<Flat> flats;
+    bool complete = false;
+    std::int64_t waiting = 0;                  // parameters not yet waited for
+  };
+  struct InTrace {
+    std::int32_t parameter;
+    std::int64_t step_id;
+  };
+  static constexpr std::int64_t kNever = -10'000'000'000;
+
+  std::vector<std::int32_t> own(std::int32_t module) const { return modules_.all[static_cast<std::size_t>(module)].parameters; }
+  void all_gather(const std::vector<std::int32_t>& parameters);
+  void gather_group(const std::vector<std::int32_t>& parameters, bool secondary);
+  void wait(std::int32_t parameter);
+  void clean_inflight();
+  void prefetch(const std::vector<std::int32_t>& fetched);
+  void release_parameter(std::int32_t parameter);
+  const std::vector<std::int32_t>& to_release(std::int32_t module, std::int64_t step_id);
+
+  const Run& run_;
+  const Modules& modules_;
+  Recorder& recorder_;
+  std::int64_t world_;
+  StreamId stream_;
+  std::vector<State> state_;
+  std::vector<Handle> handles_;
+  TraceMode mode_ = TraceMode::Invalid;
+  std::vector<std::int32_t> module_order_;
+  std::vector<InTrace> parameter_order_;
+  std::size_t queue_ = 0;                      // next in parameter_order_ (param_queue)
+  std::int64_t step_id_ = 0, available_ = 0, gathers_ = 0;
+  std::vector<std::int32_t> active_backward_;  // by entry, oldest first
+  std::map<std::int32_t, std::vector<std::int32_t>> recompute_parameters_;  // ds_recompute_parameters by module
+  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<std::int32_t>> release_cache_;  // lru_cache
+  std::uint16_t single_label_, flat_label_, copy_label_, partition_label_, secondary_label_, persistent_label_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,48 @@
+// What every ZeRO engine shares. An engine is a class with
+//   load(), init()                       the model comes to the device, deepspeed.initialize
+//   before_forward(), before_backward()
+//   gradient(parameter, block)           AccumulateGrad: the engine owns the block now
+//   enter_forward / leave_forward / enter_backward / leave_backward (module)   nn.Module hooks
+//   after_backward(), step()             epilogue of a micro-step; engine.step() at the boundary
+// One file per engine: zero0, bf16_optimizer, zero12, zero3.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "spec/run.h"
+#include "step/recorder.h"
+#include "step/script.h"
+
+namespace zplan {
+
+struct Accumulation {
+  std::int64_t micro_step = 0;   // of this step
+  std::int64_t micro_steps = 1;  // gradient_accumulation_steps
+  std::int64_t step = 0;
+  bool boundary() const { return micro_step + 1 == micro_steps; }
+};
+
+// Scratch of a torch reduction of n doubles to one value (vector norm): one partial result per thread block, at
+// most four blocks a multiprocessor, and a semaphore. aten/src/ATen/native/cuda/Reduce.cuh.
+struct NormScratch {
+  std::int64_t bytes = 0;  // 0: one block, no scratch
+};
+NormScratch norm_scratch(std::int64_t n, std::int64_t sm_count);
+
+// Small tensors of an engine by name, allocated and freed in the order of an event table.
+class Scalars {
+ public:
+  Scalars(Recorder& recorder, std::uint16_t label) : recorder_(recorder), label_(label) {}
+  // Plays "a=8 b=8 -a c=4": allocates and frees in that order.
+  void play(const char* events);
+  BlockId take(const std::string& name);
+
+ private:
+  Recorder& recorder_;
+  std::uint16_t label_;
+  std::vector<std::pair<std::string, BlockId>> live_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,368 @@
+// Chooses the event tables for a run's kernels and turns them into instructions.
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "step/script.h"
+#include "step/table.h"
+#include "step/tables/all.h"
+#include "step/tables/eager_attention.h"
+
+namespace zplan {
+namespace {
+
+using Op = Instruction::Op;
+using Kind = TableOp::Kind;
+enum class Pass { Forward, Backward };
+
+// The tensor whose gradient a `hook:` hands over, by its name in the tables.
+struct Hook {
+  Owner owner;
+  Role role;
+};
+const std::map<std::string, Hook>& layer_hooks() {
+  static const std::map<std::string, Hook> hooks = [] {
+    std::map<std::string, Hook> h = {
+        {"dWq", {Owner::QProj, Role::Weight}},        {"dWk", {Owner::KProj, Role::Weight}},
+        {"dWv", {Owner::VProj, Role::Weight}},        {"dWo", {Owner::OProj, Role::Weight}},
+        {"dWg", {Owner::GateProj, Role::Weight}},     {"dWu", {Owner::UpProj, Role::Weight}},
+        {"dWd", {Owner::DownProj, Role::Weight}},     {"dbq", {Owner::QProj, Role::Bias}},
+        {"dbk", {Owner::KProj, Role::Bias}},          {"dbv", {Owner::VProj, Role::Bias}},
+        {"dW1", {Owner::Experts, Role::ExpertGateUp}}, {"dW2", {Owner::Experts, Role::ExpertDown}},
+        {"dWr", {Owner::Router, Role::Weight}},       {"a.dw", {Owner::InputNorm, Role::Weight}},
+        {"b.dw", {Owner::PostNorm, Role::Weight}},    {"qn.dw", {Owner::QNorm, Role::Weight}},
+        {"kn.dw", {Owner::KNorm, Role::Weight}}};
+    const std::pair<const char*, Owner> adapters[] = {
+        {"q", Owner::QProj}, {"k", Owner::KProj}, {"v", Owner::VProj}, {"ao", Owner::OProj},
+        {"gt", Owner::GateProj}, {"u", Owner::UpProj}, {"d", Owner::DownProj}};
+    for (const auto& [prefix, owner] : adapters) {
+      h[std::string(prefix) + ".dA"] = {owner, Role::LoraA};
+      h[std::string(prefix) + ".dB"] = {owner, Role::LoraB};
+    }
+    return h;
+  }();
+  return hooks;
+}
+
+Component component_of(const std::string& full_name, bool outer) {
+  const auto dot = full_name.rfind('.');
+  const std::string n = dot == std::string::npos ? full_name : full_name.substr(dot + 1);
+  static const std::set<std::string> workspace = {"ws", "sem", "cw", "cb", "ct", "ga", "gb"};
+  static const std::set<std::string> loss = {"lg", "lf", "lab", "ls", "l1", "l2", "g1", "g2", "gl", "gi", "ck", "pad",
+                                             "mk", "cn", "cr", "loss", "i1", "i2", "i3", "t1", "t2"};
+  if (workspace.count(n)) return Component::Workspace;
+  if (outer && loss.count(full_name)) return Component::LogitsLoss;
+  if (n.rfind("dW", 0) == 0 || n == "dw" || n == "dA" || n == "dB" || n.rfind("db", 0) == 0 ||
+      (outer && (n == "dE" || n == "dT" || n == "gw"))) {
+    return Component::Gradients;
+  }
+  return Component::Activations;
+}
+
+TableRows append(TableRows rows, const TableRows& more) {
+  rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
+}
+
+// Models without norms on q and k: the rotary embedding works on the projections themselves.
+TableRows without_qk_norm(TableRows rows, bool adapted) {
+  const std::pair<std::string, std::string> renamed[] = {
+      {"qn.y", adapted ? "q.y" : "q"}, {"kn.y", adapted ? "k.y" : "k"}, {"kn.dx", "kn.dy"}, {"qn.dx", "qn.dy"}};
+  TableRows out;
+  for (auto& row : rows) {
+    if (row.step == "q_norm" || row.step == "k_norm") continue;
+    for (const auto& [from, to] : renamed) {
+      const auto at = row.frees.find(from);
+      if (at != std::string::npos) row.frees.replace(at, from.size(), to);
+    }
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+// Compiles expanded tables into instructions; names become slots.
+class Compiler {
+ public:
+  explicit Compiler(const Run& run) : run_(run), sizes_(sizes_of(run)) {
+    script_.parameters = parameters(run.model, run.workload);
+    script_.modules = modules(run.model, run.workload, script_.parameters);
+    for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
+      if (script_.parameters[i].layer != 0) continue;
+      if (script_.parameters_per_layer++ == 0) script_.first_layer_parameter = static_cast<std::int32_t>(i);
+    }
+  }
+
+  const Sizes& sizes() const { return sizes_; }
+  const Run& run() const { return run_; }
+  Script& script() { return script_; }
+
+  // Instructions of tables outside the layers.
+  Instructions outer(const TableRows& rows, Pass pass, const std::map<std::string, std::vector<std::string>>& bound) {
+    return compile(table_book().expand(rows, sizes_, bound), pass, nullptr, false);
+  }
+
+  // Instructions of one layer; `first`: its input is the embedding's output. recompute: run at @recompute.
+  Instructions layer(const TableRows& rows, Pass pass, bool first, const std::map<std::string, std::vector<std::string>>& bound,
+                     const Instructions* recompute = nullptr) {
+    first_ = first;
+    return compile(table_book().expand(rows, sizes_, bound), pass, recompute, true);
+  }
+
+  Script finish() {
+    script_.outer_slots = static_cast<std::int32_t>(outer_slots_.size());
+    script_.layer_slots = static_cast<std::int32_t>(layer_slots_.size());
+    return std::move(script_);
+  }
+
+ private:
+  struct Slot {
+    std::int32_t index;
+    bool local;
+    std::int8_t shift;
+  };
+
+  Slot slot(const std::string& name, bool layer) {
+    static const std::set<std::string> shared = {"dout", "cos", "sin", "pos", "emb", "mask"};
+    if (layer && name == "x") return first_ ? slot("emb", false) : Slot{index(layer_slots_, "out"), true, -1};
+    if (!layer && name == "xlast") return {index(layer_slots_, "out"), true, -1};  // run as layer L
+    if (layer && !shared.count(name)) return {index(layer_slots_, name), true, 0};
+    // The gradient leaving the final norm is the running gradient.
+    return {index(outer_slots_, name == "f.dx" ? "dout" : name), false, 0};
+  }
+
+  static std::int32_t index(std::map<std::string, std::int32_t>& slots, const std::string& name) {
+    return slots.emplace(name, static_cast<std::int32_t>(slots.size())).first->second;
+  }
+
+  std::uint16_t label(const TableOp& op, bool layer) {
+    const std::string text = op.step + ": " + op.name;
+    const auto [it, fresh] = labels_.emplace(text, static_cast<std::uint16_t>(script_.labels.size()));
+    if (fresh) script_.labels.push_back({text, component_of(op.name, !layer)});
+    return it->second;
+  }
+
+  Instructions compile(const std::vector<TableOp>& ops, Pass pass, const Instructions* recompute, bool layer) {
+    Instructions out;
+    for (const auto& op : ops) {
+      Instruction i;
+      i.local = layer;
+      switch (op.kind) {
+        case Kind::Allocate:
+          i.op = Op::Allocate;
+          i.bytes = op.bytes;
+          i.label = label(op, layer);
+          place(i, op.name, layer);
+          break;
+        case Kind::Free:
+          i.op = Op::Free;
+          place(i, op.name, layer);
+          break;
+        case Kind::Rename:
+          i.op = Op::Rename;
+          place(i, op.name, layer);
+          i.other = index(layer_slots_, op.other);
+          break;
+        case Kind::Hook:
+          i.op = Op::Gradient;
+          place(i, op.name, layer);
+          i.other = layer ? layer_parameter(op.name) : outer_parameter(op.name);
+          if (i.other < 0) continue;
+          break;
+        case Kind::Enter:
+        case Kind::Leave:
+          i.op = op.kind == Kind::Enter ? (pass == Pass::Forward ? Op::EnterForward : Op::EnterBackward)
+                                        : (pass == Pass::Forward ? Op::LeaveForward : Op::LeaveBackward);
+          if (!module(i, op.name, layer)) continue;
+          break;
+        case Kind::Cublas:
+          i.op = pass == Pass::Forward ? Op::ForwardCublas : Op::BackwardCublas;
+          break;
+        case Kind::Recompute:
+          if (recompute) {
+            for (auto r : *recompute) {
+              r.recompute = true;
+              if (r.op == Op::ForwardCublas) r.op = Op::BackwardCublas;
+              out.push_back(r);
+            }
+          }
+          continue;
+      }
+      out.push_back(i);
+    }
+    return out;
+  }
+
+  void place(Instruction& i, const std::string& name, bool layer) {
+    const auto s = slot(name, layer);
+    i.slot = s.index;
+    i.layer_shift = s.shift;
+    i.local = s.local;
+  }
+
+  bool module(Instruction& i, const std::string& name, bool layer) {
+    const auto& names = layer ? script_.modules.local : script_.modules.outer;
+    const auto it = names.find(name);
+    if (it == names.end()) return false;
+    i.other = it->second;
+    return true;
+  }
+
+  std::int32_t layer_parameter(const std::string& name) const {
+    const auto it = layer_hooks().find(name);
+    if (it == layer_hooks().end()) throw std::logic_error("event table: hook of unknown gradient " + name);
+    for (std::int32_t i = 0; i < script_.parameters_per_layer; ++i) {
+      const auto& p = script_.parameters[static_cast<std::size_t>(script_.first_layer_parameter + i)];
+      if (p.owner == it->second.owner && p.role == it->second.role) return i;
+    }
+    return -1;
+  }
+
+  std::int32_t outer_parameter(const std::string& name) const {
+    const Owner owner = name == "f.dw" ? Owner::FinalNorm
+                        : name == "dWh" && !run_.model.tied_embeddings ? Owner::LmHead : Owner::EmbedTokens;
+    for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
+      if (script_.parameters[i].owner == owner) return static_cast<std::int32_t>(i);
+    }
+    return -1;
+  }
+
+  const Run& run_;
+  Sizes sizes_;
+  Script script_;
+  bool first_ = false;
+  std::map<std::string, std::int32_t> outer_slots_, layer_slots_;
+  std::map<std::string, std::uint16_t> labels_;
+};
+
+using Bound = std::map<std::string, std::vector<std::string>>;
+
+// The tables of one layer for the run's fine-tuning, attention and stage.
+class LayerTables {
+ public:
+  explicit LayerTables(const Run& run)
+      : book_(table_book()), run_(run), zero3_(run.ds.zero.stage == 3),
+        adapted_(run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora),
+        fp32_adapters_(adapted_ && zero3_) {}
+
+  // Kept for backward.
+  TableRows forward() const {
+    if (!adapted_) return finished(attention(book_.rows("LF")));
+    auto rows = book_.rows("LG");
+    if (run_.workload.finetune == Finetune::Qlora) rows = with_macro(rows, "GF", "QF");
+    if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
+    return finished(attention(rows));
+  }
+
+  // Nothing kept: eval, or a checkpointed region.
+  TableRows forward_nothing_kept() const {
+    if (!adapted_) return finished(attention(book_.rows("LE")));
+    auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GF"), "NZ", "NE");
+    const std::map<std::string, std::string> frees = {
+        {"sdpa", "cw lse seed off"}, {"silu", "^ gt.y"}, {"mul", "s u.y"}, {"residual 2", "d.y h1 ^"}};
+    for (auto& row : rows) {
+      if (frees.count(row.step)) row.frees = frees.at(row.step);
+      if (row.step == "o_proj") row.allocates += "{fr=o q.r k.r v.y a.y}";
+      if (row.step == "down") row.allocates += "{fr=p b.y}";
+    }
+    return finished(attention(rows));
+  }
+
+  // Run again inside the backward of a checkpointed layer.
+  TableRows recompute() const {
+    if (run_.workload.recompute.impl == RecomputeImpl::Reentrant) return forward();
+    const auto rows = forward();
+    if (adapted_ && fp32_adapters_) {
+      return append(rows_until(rows, "mul"),
+                    {{"down", "d.y0=2NH d.xc=4NF d.la=4Nr d.lb=4NH", "d.lb d.y0 h1", "down_proj( d.base d.dropout d.lora_a d.lora_b("}});
+    }
+    // zero/linear.py saves its tensors after its matmul: down runs, then its output and h1 are dropped.
+    if (zero3_) {
+      auto stop = rows_until(rows, "down");
+      stop.back().modules = "down_proj(";
+      stop.back().frees = "d h1";
+      return stop;
+    }
+    return append(rows_until(rows, "mul"), {{"stop", "", "h1", "down_proj("}});
+  }
+
+  TableRows backward(bool checkpointed) const {
+    if (adapted_) {
+      if (fp32_adapters_) return finished(attention(book_.rows("LZ")));
+      auto rows = book_.rows("LH");
+      if (run_.workload.finetune == Finetune::Qlora) rows = with_macro(with_macro(rows, "GB", "QB"), "GA", "QA");
+      return finished(attention(rows));
+    }
+    const bool reentrant = checkpointed && run_.workload.recompute.impl == RecomputeImpl::Reentrant;
+    const char* name = reentrant ? "LR" : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
+    return finished(attention(book_.rows(name)));
+  }
+
+ private:
+  TableRows attention(TableRows rows) const {
+    if (run_.workload.attention != Attention::Eager || adapted_) return rows;
+    const bool backward = rows.front().step == "down";
+    return replaced(std::move(rows), parse_rows(backward ? tables::EB.rows : tables::EF.rows));
+  }
+
+  TableRows finished(TableRows rows) const {
+    return run_.model.qk_norm ? rows : without_qk_norm(std::move(rows), adapted_);
+  }
+
+  const TableBook& book_;
+  const Run& run_;
+  bool zero3_, adapted_, fp32_adapters_;
+};
+
+}  // namespace
+
+Script make_script(const Run& run) {
+  Compiler c(run);
+  const LayerTables tables(run);
+  const TableBook& book = table_book();
+  const bool zero3 = run.ds.zero.stage == 3;
+  const bool adapted = run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora;
+  const bool tied = run.model.tied_embeddings;
+  const bool reentrant = run.workload.recompute.impl == RecomputeImpl::Reentrant;
+  Script& s = c.script();
+
+  const Bound xprev = {{"xprev", {"x"}}};
+  for (const bool first : {false, true}) {
+    const Bound drop_input = first ? Bound{} : xprev;
+    auto& plain = s.layers[first][0];
+    plain.forward = c.layer(tables.forward(), Pass::Forward, first, drop_input);
+    plain.backward = c.layer(tables.backward(false), Pass::Backward, first, {});
+    auto& checkpointed = s.layers[first][1];
+    checkpointed.forward = c.layer(tables.forward_nothing_kept(), Pass::Forward, first, {});
+    const auto again = c.layer(tables.recompute(), Pass::Forward, first, {});
+    checkpointed.backward = c.layer(tables.backward(true), Pass::Backward, first, {}, &again);
+    if (reentrant) checkpointed.backward.insert(checkpointed.backward.begin(), again.begin(), again.end());
+  }
+
+  s.forward_begin = c.outer(book.rows(zero3 ? "P3" : "PF"), Pass::Forward, {});
+  const bool boundaries = run.workload.recompute.at(0);
+  // The last layer's output goes with the final norm's cast, the embedding with the model's forward, unless
+  // checkpointing holds them as boundaries.
+  Bound ends;
+  if (!boundaries) ends = {{"emb", {"emb"}}, {"pos", {"pos"}}};
+  ends["xlast"] = {"xlast"};
+  const bool fused = run.workload.kernels.fused_linear_cross_entropy;
+  const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
+  auto head = book.rows(fused ? "HL" : rows_many ? "HM" : "HF");
+  s.forward_end = c.outer(head, Pass::Forward, ends);
+  auto loss = book.rows(adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
+  auto embedding = book.rows(!tied ? "EU" : zero3 ? "E3" : "HE");
+  const std::string head_gradient = fused ? "gw" : "dWh";
+  if (fused) loss = replaced(loss, table_book().rows("HK"));
+  if (tied) {  // the head's gradient waits inside autograd for the embedding's
+    for (auto& row : loss) {
+      const auto at = row.frees.find(" hook:" + head_gradient);
+      if (at != std::string::npos) row.frees.erase(at);
+    }
+  }
+  s.backward_begin = c.outer(loss, Pass::Backward, {});
+  if (!adapted) s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});
+  return c.finish();
+}
+
+}  // namespace zplan

@@ -1,0 +1,104 @@
+#include "step/modules.h"
+
+#include <utility>
+
+namespace zplan {
+namespace {
+
+struct Wrapped {
+  Owner owner;
+  const char* module;  // the linear, or PEFT's wrapper around it
+  const char* prefix;  // of its tensors in the event tables
+};
+constexpr Wrapped kLinears[] = {
+    {Owner::QProj, "q_proj", "q"},      {Owner::KProj, "k_proj", "k"}, {Owner::VProj, "v_proj", "v"},
+    {Owner::OProj, "o_proj", "ao"},     {Owner::GateProj, "gate_proj", "gt"},
+    {Owner::UpProj, "up_proj", "u"},    {Owner::DownProj, "down_proj", "d"},
+};
+
+std::vector<std::int32_t> owned(const std::vector<Parameter>& parameters, std::int64_t layer, Owner owner,
+                                bool base, bool a, bool b) {
+  std::vector<std::int32_t> out;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& p = parameters[i];
+    if (p.layer != layer || p.owner != owner) continue;
+    if (p.role == Role::LoraA ? a : p.role == Role::LoraB ? b : base) out.push_back(static_cast<std::int32_t>(i));
+  }
+  return out;
+}
+
+}  // namespace
+
+Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters) {
+  const bool adapted = workload.finetune == Finetune::Lora || workload.finetune == Finetune::Qlora;
+  Modules out;
+  const auto outer = [&](const char* name, std::vector<std::int32_t> own) {
+    out.outer[name] = static_cast<std::int32_t>(out.all.size());
+    out.all.push_back({name, -1, std::move(own), false});
+  };
+  outer("root", {});
+  if (adapted) outer("lora_model", {});  // PeftModel is the root; LoraModel calls the model's forward directly
+  outer("model", {});
+  auto embedding = owned(parameters, -1, Owner::EmbedTokens, true, false, false);
+  outer("embed_tokens", embedding);
+  outer("rotary_emb", {});
+  outer("final_norm", owned(parameters, -1, Owner::FinalNorm, true, false, false));
+  outer("lm_head", model.tied_embeddings ? embedding : owned(parameters, -1, Owner::LmHead, true, false, false));
+
+  // The parameters of one layer, as offsets from its first; every layer has the same.
+  std::vector<Parameter> first_layer;
+  std::int32_t first = -1, per_layer = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].layer != 0) continue;
+    if (first < 0) first = static_cast<std::int32_t>(i);
+    ++per_layer;
+    first_layer.push_back(parameters[i]);
+  }
+  out.first_layer = static_cast<std::int32_t>(out.all.size());
+  std::vector<Module> layer;
+  const auto local = [&](const std::string& name, std::vector<std::int32_t> own, bool leaf = false) {
+    out.local[name] = static_cast<std::int32_t>(layer.size());
+    layer.push_back({name, 0, std::move(own), leaf});
+  };
+  local("layer", {});
+  local("self_attn", {});
+  for (const auto& linear : kLinears) {
+    if (model.experts && (linear.owner == Owner::GateProj || linear.owner == Owner::UpProj || linear.owner == Owner::DownProj)) continue;
+    if (!adapted) {
+      local(linear.module, owned(first_layer, 0, linear.owner, true, false, false));
+      continue;
+    }
+    const std::string prefix = linear.prefix;
+    local(linear.module, {});
+    local(prefix + ".base", owned(first_layer, 0, linear.owner, true, false, false));
+    local(prefix + ".dropout", {});
+    local(prefix + ".lora_a", owned(first_layer, 0, linear.owner, false, true, false));
+    local(prefix + ".lora_b", owned(first_layer, 0, linear.owner, false, false, true));
+  }
+  if (model.qk_norm) {
+    local("q_norm", owned(first_layer, 0, Owner::QNorm, true, false, false));
+    local("k_norm", owned(first_layer, 0, Owner::KNorm, true, false, false));
+  }
+  if (model.experts) {
+    // Qwen3MoeSparseMoeBlock is a default leaf class (zero/leaf_module_config.py): experts and router as one.
+    auto own = owned(first_layer, 0, Owner::Experts, true, false, false);
+    for (const auto p : owned(first_layer, 0, Owner::Router, true, false, false)) own.push_back(p);
+    local("mlp", std::move(own), true);
+  } else {
+    local("mlp", {});
+    local("act_fn", {});
+  }
+  local("input_norm", owned(first_layer, 0, Owner::InputNorm, true, false, false));
+  local("post_norm", owned(first_layer, 0, Owner::PostNorm, true, false, false));
+  out.per_layer = static_cast<std::int32_t>(layer.size());
+  for (std::int64_t l = 0; l < model.layers; ++l) {
+    for (auto module : layer) {
+      module.layer = l;
+      for (auto& p : module.parameters) p += first + static_cast<std::int32_t>(l) * per_layer;
+      out.all.push_back(std::move(module));
+    }
+  }
+  return out;
+}
+
+}  // namespace zplan

@@ -1,0 +1,33 @@
+// The modules of a decoder as ZeRO-3 hooks them: every nn.Module, containers and modules without parameters
+// included, each with the parameters it owns itself (parameter_offload.py, _register_deepspeed_module).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "inventory/parameters.h"
+#include "spec/model.h"
+#include "spec/workload.h"
+
+namespace zplan {
+
+struct Module {
+  std::string name;                        // as in the event tables: "q_proj", "layer", "q.lora_a"
+  std::int64_t layer = -1;
+  std::vector<std::int32_t> parameters;    // own ones, by index in `parameters(model, workload)`, in order
+  bool leaf = false;                       // a ZeRO-3 leaf: its whole sub-tree is fetched as one
+};
+
+struct Modules {
+  std::vector<Module> all;                 // outer ones first; then the layers, `per_layer` each, in order
+  std::int32_t first_layer = 0;            // index of layer 0's first module
+  std::int32_t per_layer = 0;
+  std::map<std::string, std::int32_t> outer;  // by name, outside the layers
+  std::map<std::string, std::int32_t> local;  // by name, offset in a layer
+};
+
+Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters);
+
+}  // namespace zplan

@@ -1,0 +1,84 @@
+#include "step/recorder.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace zplan {
+
+const char* name(Phase phase) {
+  switch (phase) {
+    case Phase::Start: return "start";
+    case Phase::Load: return "load";
+    case Phase::Init: return "init";
+    case Phase::Forward: return "forward";
+    case Phase::Backward: return "backward";
+    case Phase::Step: return "step";
+    case Phase::Eval: return "eval";
+  }
+  return "";
+}
+
+std::uint16_t Recorder::label(const std::string& text, Component component) {
+  history_.labels.push_back({text, component});
+  return static_cast<std::uint16_t>(history_.labels.size() - 1);
+}
+
+BlockId Recorder::allocate(std::int64_t bytes, std::uint16_t label, std::int64_t index, StreamId stream) {
+  assert(bytes > 0);
+  complete_ready();
+  const auto block = static_cast<BlockId>(history_.blocks.size());
+  history_.blocks.push_back({label, static_cast<std::int16_t>(index)});
+  stream_.push_back(stream);
+  recorded_.push_back(0);
+  history_.events.push_back({Action::Allocate, stream, block, bytes});
+  return block;
+}
+
+void Recorder::record_stream(BlockId block, StreamId stream) {
+  const auto i = static_cast<std::size_t>(block);
+  if (stream != stream_[i]) recorded_[i] = static_cast<std::uint8_t>(recorded_[i] | (1u << stream));
+}
+
+void Recorder::free(BlockId block) {
+  const auto i = static_cast<std::size_t>(block);
+  if (recorded_[i] == 0) {
+    history_.events.push_back({Action::Free, stream_[i], block, 0});
+    return;
+  }
+  history_.events.push_back({Action::FreeRequested, stream_[i], block, 0});
+  pending_.push_back({block, history_.events.size()});
+}
+
+// torch asks the events of freed blocks at the start of every allocation (CUDACachingAllocator process_events).
+void Recorder::complete_ready() {
+  for (const auto& p : pending_) {
+    history_.events.push_back({Action::FreeCompleted, stream_[static_cast<std::size_t>(p.block)], p.block, 0});
+  }
+  pending_.clear();
+}
+
+void Recorder::synchronize() { complete_ready(); }
+
+void Recorder::empty_cache() {
+  complete_ready();
+  history_.events.push_back({Action::EmptyCache, kCompute, 0, 0});
+}
+
+void Recorder::mark(Phase phase, std::int64_t step, std::int64_t micro_step) {
+  complete_ready();
+  history_.events.push_back({Action::Mark, kCompute, static_cast<BlockId>(history_.phases.size()), 0});
+  history_.phases.push_back({step, micro_step, phase, history_.events.size(), {host_}, {host_pinned_}, {host_peak_}});
+  host_peak_ = host_;
+}
+
+void Recorder::host(std::int64_t bytes) {
+  host_ += bytes;
+  host_peak_ = std::max(host_peak_, host_);
+}
+
+void Recorder::host_pinned(std::int64_t bytes) {
+  host_pinned_ += bytes;
+  host(bytes);
+}
+
+}  // namespace zplan

@@ -1,0 +1,73 @@
+// Writes down what a simulated rank asks of the allocators: allocations with a name and a component, frees,
+// uses by other streams, phases, and host memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "allocator/history.h"
+#include "step/component.h"
+#include "step/script.h"
+
+namespace zplan {
+
+enum class Phase : std::uint8_t { Start, Load, Init, Forward, Backward, Step, Eval };
+const char* name(Phase phase);
+
+// Streams of a rank. Side streams exist only where overlap_comm makes them.
+constexpr StreamId kCompute = 0, kGather = 1, kReduce = 2;
+
+struct PhaseMark {
+  std::int64_t step = -1, micro_step = -1;  // -1: outside the loop
+  Phase phase = Phase::Start;
+  std::size_t end = 0;                      // events before this index belong to it or to earlier phases
+  Bytes host, host_pinned;                  // of this rank, at the end; host without the interpreter's baseline
+  Bytes host_peak;
+};
+
+// A block's name: a label and a number (layer, parameter, sub-group; -1 = none).
+struct BlockInfo {
+  std::uint16_t label = 0;
+  std::int16_t index = -1;
+};
+
+struct SimulatedHistory {
+  std::vector<Event> events;
+  std::vector<BlockInfo> blocks;  // by BlockId
+  std::vector<Label> labels;
+  std::vector<PhaseMark> phases;
+};
+
+class Recorder {
+ public:
+  explicit Recorder(std::vector<Label> labels) { history_.labels = std::move(labels); }
+
+  std::uint16_t label(const std::string& text, Component component);
+  BlockId allocate(std::int64_t bytes, std::uint16_t label, std::int64_t index = -1, StreamId stream = kCompute);
+  // Tensor.record_stream: `stream` uses the block besides the one it was allocated on.
+  void record_stream(BlockId block, StreamId stream);
+  // The last reference is dropped. A block that another stream recorded comes back when that stream has passed.
+  void free(BlockId block);
+  // All streams have been waited for (torch.cuda.synchronize): every deferred free completes.
+  void synchronize();
+  void empty_cache();
+  void mark(Phase phase, std::int64_t step = -1, std::int64_t micro_step = -1);
+
+  void host(std::int64_t bytes);          // change of resident host memory
+  void host_pinned(std::int64_t bytes);   // change of pinned host memory (also resident)
+  const SimulatedHistory& history() const { return history_; }
+  SimulatedHistory take() { return std::move(history_); }
+
+ private:
+  void complete_ready();
+
+  SimulatedHistory history_;
+  std::vector<StreamId> stream_;          // by block
+  std::vector<std::uint8_t> recorded_;    // by block: bit per stream
+  struct Pending { BlockId block; std::size_t at; };
+  std::vector<Pending> pending_;
+  std::int64_t host_ = 0, host_pinned_ = 0, host_peak_ = 0;
+};
+
+}  // namespace zplan

@@ -1,0 +1,57 @@
+#include "step/simulate.h"
+
+#include <utility>
+
+#include "step/interpreter.h"
+#include "step/zero3.h"
+
+namespace zplan {
+namespace {
+
+template <class Engine>
+SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder, Engine& engine) {
+  Interpreter interpreter(script, recorder, run.gpu.cublas_workspace);
+  const auto layers = run.model.layers;
+  interpreter.resize(layers);
+  const auto kind = [&](std::int64_t l) -> const LayerScript& {
+    return script.layers[l == 0][run.workload.recompute.at(l)];
+  };
+  recorder.mark(Phase::Start);
+  engine.load();
+  recorder.mark(Phase::Load);
+  engine.init();
+  recorder.mark(Phase::Init);
+  Accumulation at;
+  at.micro_steps = run.ds.gradient_accumulation_steps;
+  const auto ids = recorder.label("input ids", Component::Activations);
+  recorder.allocate(8 * run.tokens(), ids);
+  for (at.step = 0; at.step < run.steps; ++at.step) {
+    for (at.micro_step = 0; at.micro_step < at.micro_steps; ++at.micro_step) {
+      engine.before_forward(at);
+      interpreter.run(script.forward_begin, 0, engine);
+      for (std::int64_t l = 0; l < layers; ++l) interpreter.run(kind(l).forward, l, engine);
+      interpreter.run(script.forward_end, layers, engine);
+      recorder.mark(Phase::Forward, at.step, at.micro_step);
+      engine.before_backward(at);
+      interpreter.run(script.backward_begin, layers, engine);
+      for (std::int64_t l = layers; l-- > 0;) interpreter.run(kind(l).backward, l, engine);
+      interpreter.run(script.backward_end, layers, engine);
+      engine.after_backward(at);
+      recorder.mark(Phase::Backward, at.step, at.micro_step);
+      engine.step(at);
+      recorder.mark(Phase::Step, at.step, at.micro_step);
+    }
+  }
+  return recorder.take();
+}
+
+}  // namespace
+
+SimulatedHistory simulate_events(const Run& run) {
+  const Script script = make_script(run);
+  Recorder recorder(script.labels);
+  Zero3 engine(run, script, recorder);
+  return train(run, script, recorder, engine);
+}
+
+}  // namespace zplan

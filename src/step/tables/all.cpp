@@ -1,0 +1,64 @@
+#include "step/tables/all.h"
+
+#include <algorithm>
+
+#include "spec/run.h"
+#include "step/tables/checkpointing.h"
+#include "step/tables/dense_layer.h"
+#include "step/tables/eager_attention.h"
+#include "step/tables/experts.h"
+#include "step/tables/lora.h"
+#include "step/tables/lora_zero3.h"
+#include "step/tables/model_ends.h"
+#include "step/tables/norm_rotary.h"
+#include "units/units.h"
+
+namespace zplan {
+
+const TableBook& table_book() {
+  using namespace tables;
+  static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LE, LN, LC, LR, EF, EB,
+                               GF, GB, GA, QF, QB, QA, LG, LH, ZE, ZF, ZH, ZB, ZA, LZ, ME, MR, IP, MB,
+                               PF, P3, HF, HM, HB, HZ, H3, Z3, HK, HE, E3, EU, HL});
+  return book;
+}
+
+Sizes sizes_of(const Run& run) {
+  const Model& m = run.model;
+  const auto n = run.tokens();
+  Sizes s;
+  s.sm_count = run.gpu.sm_count;
+  s.set("H", m.hidden);
+  s.set("F", m.intermediate);
+  s.set("V", m.vocab);
+  s.set("h", m.heads);
+  s.set("g", m.kv_heads);
+  s.set("D", m.head_dim);
+  s.set("S", run.workload.seq_len);
+  s.set("B", run.ds.train_micro_batch_size_per_gpu);
+  s.set("N", n);
+  s.set("A", m.attention_width());
+  s.set("K", m.kv_width());
+  s.set("r", run.workload.lora_rank);
+  if (m.experts) {
+    s.set("E", m.experts->count);
+    s.set("k", m.experts->per_token);
+    s.set("M", m.experts->intermediate);
+  }
+  // cuDNN attention backward: fp32 dq, dk and dv expanded to all heads, row sums.
+  s.set("CW", 8 * n * m.attention_width() + 4 * n * m.heads + 256);
+  s.set("gb", 512 * run.gpu.sm_count);  // grouped matmul
+  // Sort and scan scratch of cub at N = 1024, Nk = 8192; it grows slowly with the size (small).
+  s.set("cub1", 150015);
+  s.set("cub2", 1023);
+  s.set("cub3", 137727);
+  s.set("cub4", 1279);
+  // Rows in one chunk of Liger's fused loss (ops/fused_linear_cross_entropy.py).
+  const auto rows = ceil_div(n, ceil_div(m.vocab, m.hidden));
+  std::int64_t chunk = 1;
+  while (chunk < rows) chunk *= 2;
+  s.set("c", std::min(n, chunk));
+  return s;
+}
+
+}  // namespace zplan

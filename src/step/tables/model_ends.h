@@ -1,0 +1,103 @@
+// Before the first layer and after the last: embedding, mask checks, rotary tables, head and loss.
+// The rows are those of docs/memory-model.md#event-tables; step/table.h tells how they are read.
+#pragma once
+
+#include "step/table.h"
+
+namespace zplan::tables {
+
+// Before the first layer: Qwen3Model.forward, masking_utils.find_packed_sequence_indices, Qwen3RotaryEmbedding.
+inline constexpr TableText PF{"PF", "", R"(
+  embedding     | emb=2NH                           |                | root( model( embed_tokens
+  positions     | ar=8S pos=8S                      | ar
+  packing check | pd=8B pc=8BS+8B df=8N             | pc
+  check 2       | ne=N cs=8N cc=8N cb=cub4          | cb cc ne
+  check 3       | eq=B al=1                         | eq al pd df cs
+  rope          | pf=4S fr=2SD em=4SD c1=4SD c2=4SD | c1             | rotary_emb(
+  rope 2        | s1=4SD s2=4SD                     | s1
+  rope 3        | cos=2SD sin=2SD                   | pf fr em c2 s2 | )rotary_emb
+)"};
+
+// Under zero.Init the inverse frequencies are made in the model's dtype and cast to fp32 in every forward.
+inline constexpr TableText P3{"P3", "PF", R"(
+  rope   | iv=2D pf=4S fr=2SD em=4SD c1=4SD c2=4SD | c1                | rotary_emb(
+  rope 3 | cos=2SD sin=2SD                         | iv pf fr em c2 s2 | )rotary_emb
+)"};
+
+// After the last layer, loss of Hugging Face (loss_utils.ForCausalLMLoss).
+inline constexpr TableText HF{"HF", "", R"(
+  final norm    | NF[f](N,H)       | ^ <xlast>     | final_norm
+  model returns |                  | <emb> <pos>   | )model
+  lm_head       | lg=2NV @cublas   |               | lm_head
+  float         | lf=4NV
+  labels        | lab=8N+8B
+  cross entropy | ls=4NV l1=4 l2=4 | lf
+  return        |                  | ^ lg          | )root
+)"};
+
+// With several rows in the micro-batch the shifted labels are made contiguous: the copy is kept instead.
+inline constexpr TableText HM{"HM", "HF", R"(
+  labels        | pad=8N+8B lab=8N
+  cross entropy | ls=4NV l1=4 l2=4 | lf pad
+)"};
+
+// Backward of the loss and head.
+inline constexpr TableText HB{"HB", "", R"(
+  engine      | i1=4 i2=4 i3=4 t1=4 t2=4 | t1
+  nll         | g1=4NV                   | t2 lab l2 | root(
+  log-softmax | g2=4NV                   | g1 ls
+  to bf16     | gl=2NV                   | g2
+  lm_head     | dWh=2VH @cublas f.dy=2NH | gl f.y hook:dWh | lm_head
+  final norm  | NB[f](N,H)               |           | model( final_norm
+)"};
+
+// Frozen head: no weight gradient, and its input was not kept.
+inline constexpr TableText HZ{"HZ", "HB", R"(
+  lm_head     | f.dy=2NH @cublas         | gl        | lm_head
+)"};
+
+// ZeRO-3 linear: the input gradient first.
+inline constexpr TableText H3{"H3", "HB", R"(
+  lm_head     | f.dy=2NH @cublas dWh=2VH | gl f.y hook:dWh | lm_head
+)"};
+inline constexpr TableText Z3{"Z3", "HB", R"(
+  lm_head     | f.dy=2NH @cublas         | gl f.y    | lm_head
+)"};
+
+// Liger's fused loss over any of these: the gradients were made in the forward; they are scaled in place.
+inline constexpr TableText HK{"HK", "", R"(
+  nll         |                       | t2 loss | root(
+  log-softmax
+  to bf16
+  lm_head     |                       | hook:gw
+  final norm  | NB[f](N,H){dy=gi}     |         | model( final_norm
+)"};
+
+// End of backward, tied weights, ZeRO 0-2: three [V,H] tensors for a moment.
+inline constexpr TableText HE{"HE", "", R"(
+  embedding | dE=2VH | dout          | embed_tokens(
+  sum       | dT=2VH | <head> dE hook:dT
+)"};
+
+// Tied, ZeRO-3: summed in place.
+inline constexpr TableText E3{"E3", "", R"(
+  embedding | dE=2VH | dout dE hook:head | embed_tokens(
+)"};
+
+// Untied.
+inline constexpr TableText EU{"EU", "", R"(
+  embedding | dE=2VH | dout hook:dE | embed_tokens(
+)"};
+
+// Liger's fused linear cross entropy: one chunk of logits at a time; the gradients are made in the forward.
+inline constexpr TableText HL{"HL", "", R"(
+  final norm    | NF[f](N,H)                          | ^ <xlast>   | final_norm
+  model returns |                                     | <emb> <pos> | )model
+  labels        | lab=8N+8B
+  buffers       | gi=2NH gw=2VH l1=4N mk=N cn=8 cr=8N | cr cn
+  chunk         | ck=2cV @cublas                      | ck
+  sum           | loss=4                              | mk l1 lab f.y
+  return        |                                     |             | )root
+)"};
+
+}  // namespace zplan::tables

@@ -1,0 +1,260 @@
+#include "step/zero3.h"
+
+#include <algorithm>
+#include <string>
+
+#include "step/optimizer.h"
+#include "units/units.h"
+
+namespace zplan {
+namespace {
+
+// PEFT makes adapters fp32 and the engine does not cast a model built under zero.Init.
+std::vector<std::int64_t> widths(const Run& run, const std::vector<Parameter>& parameters) {
+  std::vector<std::int64_t> out;
+  for (const auto& p : parameters) {
+    out.push_back(p.adapter() || run.ds.torch_autocast ? 4 : width(run.ds.precision).count);
+  }
+  return out;
+}
+
+}  // namespace
+
+Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
+    : run_(run), script_(script), recorder_(recorder), widths_(widths(run, script.parameters)),
+      coordinator_(run, script.parameters, script.modules, recorder, widths_),
+      reduce_stream_(run.ds.zero.overlap_comm ? kReduce : kCompute),
+      build_label_(recorder.label("parameter under construction", Component::StepTransients)),
+      partition_label_(recorder.label("partition of a parameter", Component::Parameters)),
+      flat_label_(recorder.label("flat buffer of the parameter partitions", Component::Parameters)),
+      master_label_(recorder.label("fp32 master of sub-group", Component::Optimizer)),
+      convert_label_(recorder.label("fp32 conversion of sub-group", Component::StepTransients)),
+      zero_grad_label_(recorder.label("zero gradient of the largest sub-group", Component::StepTransients)),
+      bucket_label_(recorder.label("reduce bucket", Component::CommBuckets)),
+      grad_label_(recorder.label("flat buffer of the gradient partitions", Component::Gradients)),
+      cat_label_(recorder.label("gradients flattened for the reduce-scatter", Component::CommBuckets)),
+      norm_label_(recorder.label("gradient partition in double, for the norm", Component::StepTransients)),
+      flat_grad_label_(recorder.label("flattened gradient of sub-group", Component::StepTransients)),
+      fp32_grad_label_(recorder.label("fp32 gradient of sub-group", Component::StepTransients)),
+      adam_label_(recorder.label("optimizer state of sub-group", Component::Optimizer)),
+      scalar_label_(recorder.label("scalar of the engine", Component::StepTransients)),
+      gather_label_(recorder.label("parameter gathered to attach its hook", Component::GatheredParameters)),
+      accumulator_label_(recorder.label("gradient accumulator copied from the host", Component::StepTransients)),
+      overflow_label_(recorder.label("overflow check of the gradient buffer", Component::StepTransients)),
+      foreach_label_(recorder.label("square root of exp_avg_sq (foreach)", Component::StepTransients)),
+      scalars_(recorder, scalar_label_) {
+  // S3:_create_fp16_sub_groups: parameters in order until the partitions reach sub_group_size.
+  const auto close = [&](SubGroup& g) {
+    if (!g.parameters.empty()) groups_.push_back(std::move(g));
+    g = {};
+  };
+  SubGroup group;
+  for (std::size_t i = 0; i < script.parameters.size(); ++i) {
+    if (!script.parameters[i].trainable) continue;
+    const auto p = static_cast<std::int32_t>(i);
+    group.parameters.push_back(p);
+    group.elements += partition(p);
+    if (group.elements >= run.ds.zero.sub_group_size) close(group);
+  }
+  close(group);
+}
+
+// zero.Init: every module's parameters are built in full, partitioned and dropped (PP:_partition_param).
+void Zero3::load() {
+  partitions_.assign(script_.parameters.size(), -1);
+  const auto build = [&](std::int32_t index, std::int64_t numel, std::int64_t width) {
+    const auto whole = recorder_.allocate(numel * width, build_label_, index);
+    const auto part = run_.ds.zero.offload_param.device == OffloadDevice::None
+                          ? recorder_.allocate(ceil_div(numel, run_.world_size) * width, partition_label_, index)
+                          : -1;
+    if (index >= 0) coordinator_.make_secondary(index);
+    recorder_.free(whole);
+    return part;
+  };
+  for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
+    const auto& p = script_.parameters[i];
+    if (p.adapter()) continue;  // PEFT adds them afterwards
+    partitions_[i] = build(static_cast<std::int32_t>(i), p.numel, widths_[i]);
+  }
+  // A tied lm_head is built and partitioned before the tie.
+  if (run_.model.tied_embeddings) {
+    orphan_head_ = build(-1, run_.model.vocab * run_.model.hidden, width(run_.ds.precision).count);
+  }
+}
+
+void Zero3::init() {
+  const auto lp = width(run_.ds.precision).count;
+  scalars_.play("dummy_overflow_buf=4");
+  if (orphan_head_ >= 0) recorder_.free(std::exchange(orphan_head_, -1));
+  scalars_.play("inf_or_nan_tracker=1");
+  // Defragmentation: trainable partitions move through the host into one flat buffer (RU:defragment).
+  for (std::size_t i = 0; i < partitions_.size(); ++i) {
+    if (partitions_[i] >= 0 && script_.parameters[i].trainable) recorder_.free(std::exchange(partitions_[i], -1));
+  }
+  std::int64_t flat = 0;
+  for (const auto& g : groups_) {
+    for (const auto p : g.parameters) flat += partition(p) * widths_[static_cast<std::size_t>(p)];
+  }
+  if (run_.ds.zero.offload_param.device == OffloadDevice::None) {
+    recorder_.empty_cache();
+    recorder_.allocate(flat, flat_label_);
+  }
+  std::int64_t largest = 0;
+  BlockId converted = -1;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    largest = std::max(largest, groups_[g].elements);
+    if (offloaded()) continue;
+    const auto index = static_cast<std::int64_t>(g);
+    const auto next = recorder_.allocate(4 * groups_[g].elements, convert_label_, index);
+    if (converted >= 0) recorder_.free(converted);  // `converted` goes when the next one is bound
+    converted = next;
+    recorder_.allocate(4 * groups_[g].elements, master_label_, index);
+  }
+  if (converted >= 0) recorder_.free(converted);
+  if (!offloaded()) recorder_.free(recorder_.allocate(4 * largest, zero_grad_label_));
+  if (run_.ds.zero.contiguous_gradients) recorder_.allocate(lp * run_.ds.zero.reduce_bucket_size, bucket_label_);
+  if (!offloaded()) {
+    std::int64_t elements = 0;
+    for (const auto& g : groups_) elements += g.elements;
+    recorder_.allocate(width(run_.ds.accumulation_dtype()).count * elements, grad_label_);
+  }
+  // create_reduce_and_remove_grad_hooks gathers and re-partitions every trainable parameter once.
+  for (const auto& g : groups_) {
+    for (const auto p : g.parameters) {
+      if (run_.world_size == 1) continue;
+      recorder_.free(recorder_.allocate(partition(p) * run_.world_size * widths_[static_cast<std::size_t>(p)], gather_label_, p));
+    }
+  }
+}
+
+void Zero3::before_forward(const Accumulation& at) {
+  micro_step_ = at.micro_step;
+  boundary_ = at.boundary();
+  coordinator_.reset_step();
+}
+
+// S3:reduce_independent_p_g_buckets_and_remove_grads, __add_grad_to_ipg_bucket.
+void Zero3::gradient(std::int32_t p, BlockId block) {
+  if (!parameter(p).trainable) { recorder_.free(block); return; }
+  const auto numel = parameter(p).numel, limit = run_.ds.zero.reduce_bucket_size;
+  if (bucket_elements_ + numel > limit && bucket_elements_ > 0) reduce_bucket();
+  if (run_.ds.zero.contiguous_gradients && bucket_elements_ + numel <= limit) {
+    recorder_.record_stream(block, reduce_stream_);
+    recorder_.free(block);
+    bucket_.push_back({p, -1});
+  } else {
+    bucket_.push_back({p, block});
+  }
+  bucket_elements_ += numel;
+}
+
+// S3:__reduce_and_partition_ipg_grads with CC:reduce_scatter_coalesced.
+void Zero3::reduce_bucket() {
+  if (bucket_.empty()) return;
+  std::sort(bucket_.begin(), bucket_.end(), [](const InBucket& a, const InBucket& b) { return a.parameter < b.parameter; });
+  const bool in_place = bucket_.size() == 1 && parameter(bucket_[0].parameter).numel % run_.world_size == 0;
+  BlockId cat = -1;
+  if (run_.ds.zero.reduce_scatter && !in_place) {
+    std::int64_t elements = 0;
+    for (const auto& b : bucket_) elements += partition(b.parameter) * run_.world_size;
+    cat = recorder_.allocate(elements * width(run_.ds.precision).count, cat_label_, -1, reduce_stream_);
+  }
+  for (const auto& b : bucket_) {
+    partition_gradient(b.parameter);
+    if (b.own < 0) continue;
+    recorder_.record_stream(b.own, reduce_stream_);
+    recorder_.free(b.own);
+  }
+  if (cat >= 0) recorder_.free(cat);
+  bucket_.clear();
+  bucket_elements_ = 0;
+}
+
+// S3:partition_grads: into the flat gradient buffer; with offload through a GPU copy of the accumulator.
+void Zero3::partition_gradient(std::int32_t p) {
+  if (!offloaded()) return;
+  const auto n = partition(p), accumulate = width(run_.ds.accumulation_dtype()).count;
+  const auto copy = recorder_.allocate(n * accumulate, accumulator_label_, p, reduce_stream_);
+  if (boundary_) {
+    const auto chunk = std::min<std::int64_t>(n, 250'000'000);  // _constant_buffered_norm2
+    recorder_.free(recorder_.allocate(8 * chunk, norm_label_, p, reduce_stream_));
+    recorder_.free(recorder_.allocate(4 * n, fp32_grad_label_, p, reduce_stream_));
+  }
+  recorder_.free(copy);
+}
+
+void Zero3::after_backward(const Accumulation&) {
+  reduce_bucket();
+  recorder_.synchronize();  // reduce_and_partition_stream.synchronize()
+  if (run_.versions.switches.release_backward_leftovers) coordinator_.release_backward_leftovers();
+}
+
+void Zero3::overflow_check() {
+  std::int64_t elements = 0;
+  for (const auto& g : groups_) elements += g.elements;
+  recorder_.free(recorder_.allocate(elements, overflow_label_, -1, reduce_stream_));
+}
+
+// S3:get_grad_norm_direct, one sub-group after the other.
+void Zero3::norms() {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    std::vector<BlockId> results;
+    for (const auto p : groups_[g].parameters) {
+      const auto n = partition(p);
+      const auto whole = recorder_.allocate(8 * n, norm_label_, p);
+      results.push_back(recorder_.allocate(8, scalar_label_));
+      if (const auto scratch = norm_scratch(n, run_.gpu.sm_count).bytes) {
+        const auto partial = recorder_.allocate(scratch, scalar_label_), semaphore = recorder_.allocate(4, scalar_label_);
+        recorder_.free(semaphore);
+        recorder_.free(partial);
+      }
+      recorder_.free(whole);
+    }
+    const auto bytes = std::to_string(8 * results.size());
+    scalars_.play(("stack=" + bytes + " squared=" + bytes + " -stack sum=8 -squared total=8 abs=8 isinf=1 -abs "
+                   "isnan=1 inf_or_nan=1 err=4 wide=8").c_str());
+    scalars_.play(("norm" + std::to_string(g) + "=8 -wide -total -sum").c_str());
+    for (auto it = results.rbegin(); it != results.rend(); ++it) recorder_.free(*it);
+    scalars_.play("-isinf -isnan -inf_or_nan -err");
+  }
+}
+
+void Zero3::step(const Accumulation& at) {
+  if (!at.boundary()) return;
+  coordinator_.release_all();
+  if (run_.ds.precision == Precision::Fp16) overflow_check();
+  if (!offloaded()) {
+    norms();
+    const auto groups = std::to_string(8 * groups_.size());
+    scalars_.play(("norms=" + groups + " scaled=8 -norms").c_str());
+    if (at.step > 0) scalars_.play("global_grad_norm_next=8 -global_grad_norm global_grad_norm=8 -global_grad_norm_next");
+    else scalars_.play("global_grad_norm=8");
+  }
+  for (std::size_t g = 0; g < groups_.size(); ++g) step_sub_group(groups_[g], static_cast<std::int64_t>(g));
+  coordinator_.gather_persistent(true);
+  recorder_.synchronize();
+  coordinator_.drop_secondary();
+  if (!offloaded()) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) scalars_.play(("-norm" + std::to_string(g)).c_str());
+    scalars_.play("-scaled");
+  }
+}
+
+void Zero3::step_sub_group(SubGroup& group, std::int64_t index) {
+  if (offloaded()) return;  // DeepSpeedCPUAdam: nothing on the device
+  const auto n = group.elements, accumulate = width(run_.ds.accumulation_dtype()).count;
+  // S3:_prepare_fp32_grad_for_sub_group: flatten is a view for one tensor, the cast is one for fp32 accumulation.
+  const auto flat = group.parameters.size() > 1 ? recorder_.allocate(accumulate * n, flat_grad_label_, index) : -1;
+  BlockId gradient = flat;
+  if (accumulate != 4) {
+    gradient = recorder_.allocate(4 * n, fp32_grad_label_, index);
+    if (flat >= 0) recorder_.free(flat);
+  }
+  if (run_.ds.gradient_clipping > 0) {
+    scalars_.play("div=8 add=8 -div div2=8 -add clip=8 -div2 scale=8 reciprocal=8 factor=8 -reciprocal -factor -scale -clip");
+  }
+  optimizer_step(recorder_, run_.workload.optimizer, {adam_label_, foreach_label_}, n, index, !std::exchange(group.states, true));
+  if (gradient >= 0) recorder_.free(gradient);
+}
+
+}  // namespace zplan

@@ -1,0 +1,64 @@
+// ZeRO-3: deepspeed/runtime/zero/stage3.py (DeepSpeedZeroOptimizer_Stage3) on one rank.
+// Derived in docs/memory-model.md#zero3.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "step/coordinator.h"
+#include "step/engine.h"
+
+namespace zplan {
+
+class Zero3 {
+ public:
+  Zero3(const Run& run, const Script& script, Recorder& recorder);
+
+  void load();
+  void init();
+  void before_forward(const Accumulation& at);
+  void before_backward(const Accumulation&) {}
+  void gradient(std::int32_t parameter, BlockId block);
+  void enter_forward(std::int32_t module, bool recompute) { coordinator_.fetch(module, true, recompute); }
+  void leave_forward(std::int32_t module, bool) { coordinator_.release(module, true); }
+  void enter_backward(std::int32_t module) { coordinator_.fetch(module, false, false); }
+  void leave_backward(std::int32_t module) { coordinator_.release(module, false); }
+  void after_backward(const Accumulation& at);
+  void step(const Accumulation& at);
+
+ private:
+  struct SubGroup {
+    std::vector<std::int32_t> parameters;  // trainable ones, in order
+    std::int64_t elements = 0;             // of this rank
+    bool states = false;                   // Adam states exist
+  };
+  void reduce_bucket();
+  void partition_gradient(std::int32_t parameter);
+  void overflow_check();
+  void norms();
+  void step_sub_group(SubGroup& group, std::int64_t index);
+  bool offloaded() const { return run_.ds.zero.offload_optimizer.device != OffloadDevice::None; }
+  std::int64_t partition(std::int32_t p) const { return coordinator_.partition_numel(p); }
+  const Parameter& parameter(std::int32_t p) const { return script_.parameters[static_cast<std::size_t>(p)]; }
+
+  const Run& run_;
+  const Script& script_;
+  Recorder& recorder_;
+  std::vector<std::int64_t> widths_;
+  Coordinator coordinator_;
+  StreamId reduce_stream_;
+  std::vector<SubGroup> groups_;
+  std::vector<BlockId> partitions_;        // by parameter, between zero.Init and defragmentation; -1 = in the flat buffer
+  BlockId orphan_head_ = -1;               // partition of a tied lm_head, built before the tie
+  struct InBucket { std::int32_t parameter; BlockId own; };  // own: gradient larger than the bucket, else -1
+  std::vector<InBucket> bucket_;
+  std::int64_t bucket_elements_ = 0, micro_step_ = 0;
+  bool boundary_ = true;
+  std::uint16_t build_label_, partition_label_, flat_label_, master_label_, convert_label_, zero_grad_label_, bucket_label_,
+      grad_label_, cat_label_, norm_label_, flat_grad_label_, fp32_grad_label_, adam_label_, scalar_label_, gather_label_,
+      accumulator_label_, overflow_label_, foreach_label_;
+  Scalars scalars_;
+};
+
+}  // namespace zplan
