@@ -22,6 +22,7 @@ Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameter
       copy_label_(recorder.label("gathered parameter, copied out of its flat buffer", Component::GatheredParameters)),
       partition_label_(recorder.label("partition on its way from the host", Component::GatheredParameters)),
       secondary_label_(recorder.label("hpZ secondary partition", Component::Parameters)),
+      trace_label_(recorder.label("trace compared with the other ranks'", Component::Workspace)),
       persistent_label_(recorder.label("persistent parameter", Component::GatheredParameters)) {
   std::int64_t persistent = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -43,6 +44,12 @@ Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameter
 
 void Coordinator::reset_step() {
   clean_inflight();
+  // assert_ints_same_as_other_ranks: the length, then the list if there is one, as int64 on the device.
+  const auto compare = [&](std::size_t length) {
+    recorder_.free(recorder_.allocate(8, trace_label_));
+    if (length > 0) recorder_.free(recorder_.allocate(8 * static_cast<std::int64_t>(length), trace_label_));
+  };
+  if (mode_ != TraceMode::Complete) compare(module_order_.size());
   if (mode_ == TraceMode::Record) {
     parameter_order_.clear();
     for (std::size_t step = 0; step < module_order_.size(); ++step) {
@@ -50,6 +57,8 @@ void Coordinator::reset_step() {
       std::sort(own_parameters.begin(), own_parameters.end());
       for (const auto p : own_parameters) parameter_order_.push_back({p, static_cast<std::int64_t>(step)});
     }
+    compare(parameter_order_.size());
+    compare(parameter_order_.size());
     mode_ = TraceMode::Complete;
   } else if (mode_ == TraceMode::Invalid) {
     module_order_.clear();

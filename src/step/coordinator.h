@@ -86,7 +86,8 @@ class Coordinator {
   std::vector<std::int32_t> active_backward_;  // by entry, oldest first
   std::map<std::int32_t, std::vector<std::int32_t>> recompute_parameters_;  // ds_recompute_parameters by module
   std::map<std::pair<std::int32_t, std::int64_t>, std::vector<std::int32_t>> release_cache_;  // lru_cache
-  std::uint16_t single_label_, flat_label_, copy_label_, partition_label_, secondary_label_, persistent_label_;
+  std::uint16_t single_label_, flat_label_, copy_label_, partition_label_, secondary_label_, trace_label_,
+      persistent_label_;
 };
 
 }  // namespace zplan

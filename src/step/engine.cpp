@@ -33,4 +33,9 @@ BlockId Scalars::take(const std::string& name) {
   return block;
 }
 
+void Scalars::rename(const std::string& from, const std::string& to) {
+  const auto block = take(from);
+  live_.emplace_back(to, block);
+}
+
 }  // namespace zplan

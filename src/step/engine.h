@@ -38,6 +38,7 @@ class Scalars {
   // Plays "a=8 b=8 -a c=4": allocates and frees in that order.
   void play(const char* events);
   BlockId take(const std::string& name);
+  void rename(const std::string& from, const std::string& to);
 
  private:
   Recorder& recorder_;

@@ -286,7 +286,17 @@ class LayerTables {
     return append(rows_until(rows, "mul"), {{"stop", "", "h1", "down_proj("}});
   }
 
-  TableRows backward(bool checkpointed) const {
+  TableRows backward(bool checkpointed, bool first) const {
+    auto rows = layer_backward(checkpointed);
+    // The rotary tables are used last by the query of the first layer.
+    for (auto& row : rows) {
+      if (first && row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
+    }
+    return rows;
+  }
+
+ private:
+  TableRows layer_backward(bool checkpointed) const {
     if (adapted_) {
       if (fp32_adapters_) return finished(attention(book_.rows("LZ")));
       auto rows = book_.rows("LH");
@@ -298,7 +308,6 @@ class LayerTables {
     return finished(attention(book_.rows(name)));
   }
 
- private:
   TableRows attention(TableRows rows) const {
     if (run_.workload.attention != Attention::Eager || adapted_) return rows;
     const bool backward = rows.front().step == "down";
@@ -331,11 +340,11 @@ Script make_script(const Run& run) {
     const Bound drop_input = first ? Bound{} : xprev;
     auto& plain = s.layers[first][0];
     plain.forward = c.layer(tables.forward(), Pass::Forward, first, drop_input);
-    plain.backward = c.layer(tables.backward(false), Pass::Backward, first, {});
+    plain.backward = c.layer(tables.backward(false, first), Pass::Backward, first, {});
     auto& checkpointed = s.layers[first][1];
     checkpointed.forward = c.layer(tables.forward_nothing_kept(), Pass::Forward, first, {});
     const auto again = c.layer(tables.recompute(), Pass::Forward, first, {});
-    checkpointed.backward = c.layer(tables.backward(true), Pass::Backward, first, {}, &again);
+    checkpointed.backward = c.layer(tables.backward(true, first), Pass::Backward, first, {}, &again);
     if (reentrant) checkpointed.backward.insert(checkpointed.backward.begin(), again.begin(), again.end());
   }
 
@@ -361,7 +370,10 @@ Script make_script(const Run& run) {
     }
   }
   s.backward_begin = c.outer(loss, Pass::Backward, {});
-  if (!adapted) s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});
+  if (adapted) embedding.clear();
+  embedding = append(embedding, book.rows("BE"));
+  s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});
+  s.backward_return = c.outer(book.rows("BR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}});
   return c.finish();
 }
 

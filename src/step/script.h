@@ -51,6 +51,7 @@ struct LayerScript {
 struct Script {
   Instructions forward_begin, forward_end;     // before the first layer; final norm, head, loss
   Instructions backward_begin, backward_end;   // loss and head; embedding
+  Instructions backward_return;                // after the engine's epilogue
   Instructions eval_begin, eval_layer, eval_end;  // the same without gradients
   // [layer is the first one][layer is checkpointed]
   LayerScript layers[2][2];

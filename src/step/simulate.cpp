@@ -16,6 +16,9 @@ SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder,
   const auto kind = [&](std::int64_t l) -> const LayerScript& {
     return script.layers[l == 0][run.workload.recompute.at(l)];
   };
+  // The first tensor of the process opens the small pool.
+  const auto first = recorder.allocate(4, recorder.label("first tensor of the process", Component::Workspace));
+  recorder.free(first);
   recorder.mark(Phase::Start);
   engine.load();
   recorder.mark(Phase::Load);
@@ -37,6 +40,7 @@ SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder,
       for (std::int64_t l = layers; l-- > 0;) interpreter.run(kind(l).backward, l, engine);
       interpreter.run(script.backward_end, layers, engine);
       engine.after_backward(at);
+      interpreter.run(script.backward_return, layers, engine);
       recorder.mark(Phase::Backward, at.step, at.micro_step);
       engine.step(at);
       recorder.mark(Phase::Step, at.step, at.micro_step);

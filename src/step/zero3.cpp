@@ -76,10 +76,21 @@ void Zero3::load() {
     if (p.adapter()) continue;  // PEFT adds them afterwards
     partitions_[i] = build(static_cast<std::int32_t>(i), p.numel, widths_[i]);
   }
+  rotary_buffers();
   // A tied lm_head is built and partitioned before the tie.
   if (run_.model.tied_embeddings) {
     orphan_head_ = build(-1, run_.model.vocab * run_.model.hidden, width(run_.ds.precision).count);
   }
+}
+
+// Qwen3RotaryEmbedding.__init__ under zero.Init makes inv_freq on the device, and a copy; init_weights once more.
+void Zero3::rotary_buffers() {
+  const auto d = std::to_string(run_.model.head_dim), d2 = std::to_string(2 * run_.model.head_dim);
+  const std::string compute = "arange=" + d2 + " half=" + d + " -arange div=" + d + " -half pow=" + d +
+                              " base=8 -base -div reciprocal=" + d + " inv_freq=" + d + " -reciprocal -pow ";
+  scalars_.play((compute + "original_inv_freq=" + d).c_str());
+  scalars_.rename("inv_freq", "kept_inv_freq");
+  scalars_.play((compute + "-inv_freq").c_str());
 }
 
 void Zero3::init() {
@@ -227,8 +238,7 @@ void Zero3::step(const Accumulation& at) {
     norms();
     const auto groups = std::to_string(8 * groups_.size());
     scalars_.play(("norms=" + groups + " scaled=8 -norms").c_str());
-    if (at.step > 0) scalars_.play("global_grad_norm_next=8 -global_grad_norm global_grad_norm=8 -global_grad_norm_next");
-    else scalars_.play("global_grad_norm=8");
+    scalars_.play(at.step > 0 ? "global_grad_norm_now=8" : "global_grad_norm=8");
   }
   for (std::size_t g = 0; g < groups_.size(); ++g) step_sub_group(groups_[g], static_cast<std::int64_t>(g));
   coordinator_.gather_persistent(true);
@@ -237,6 +247,10 @@ void Zero3::step(const Accumulation& at) {
   if (!offloaded()) {
     for (std::size_t g = 0; g < groups_.size(); ++g) scalars_.play(("-norm" + std::to_string(g)).c_str());
     scalars_.play("-scaled");
+    if (at.step > 0) {  // the engine keeps the last one until the step returns
+      scalars_.play("-global_grad_norm");
+      scalars_.rename("global_grad_norm_now", "global_grad_norm");
+    }
   }
 }
 

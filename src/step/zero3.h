@@ -33,6 +33,7 @@ class Zero3 {
     std::int64_t elements = 0;             // of this rank
     bool states = false;                   // Adam states exist
   };
+  void rotary_buffers();
   void reduce_bucket();
   void partition_gradient(std::int32_t parameter);
   void overflow_check();

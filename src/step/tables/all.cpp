@@ -19,7 +19,7 @@ const TableBook& table_book() {
   using namespace tables;
   static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LE, LN, LC, LR, EF, EB,
                                GF, GB, GA, QF, QB, QA, LG, LH, ZE, ZF, ZH, ZB, ZA, LZ, ME, MR, IP, MB,
-                               PF, P3, HF, HM, HB, HZ, H3, Z3, HK, HE, E3, EU, HL});
+                               PF, P3, HF, HM, HB, HZ, H3, Z3, HK, HE, E3, EU, BE, BR, HL});
   return book;
 }
 

@@ -9,7 +9,7 @@ namespace zplan::tables {
 // Forward. On Hopper torch picks the cuDNN kernel (_scaled_dot_product_cudnn_attention) for 16-bit causal sdpa.
 inline constexpr TableText LF{"LF", "", R"(
   input norm | NF[a](N,H)                        |                | layer( input_norm
-  q_proj     | q=2NA @cublas                     |                | self_attn( q_proj
+  q_proj     | q=2NA                             |                | self_attn( q_proj
   q_norm     | NF[qn](Nh,D)                      | ^ q            | q_norm
   k_proj     | k=2NK                             |                | k_proj
   k_norm     | NF[kn](Ng,D)                      | ^ k            | k_norm

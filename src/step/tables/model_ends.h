@@ -13,14 +13,14 @@ inline constexpr TableText PF{"PF", "", R"(
   packing check | pd=8B pc=8BS+8B df=8N             | pc
   check 2       | ne=N cs=8N cc=8N cb=cub4          | cb cc ne
   check 3       | eq=B al=1                         | eq al pd df cs
-  rope          | pf=4S fr=2SD em=4SD c1=4SD c2=4SD | c1             | rotary_emb(
+  rope          | pf=4S fr=2SD @cublas em=4SD c1=4SD c2=4SD | c1 | rotary_emb(
   rope 2        | s1=4SD s2=4SD                     | s1
   rope 3        | cos=2SD sin=2SD                   | pf fr em c2 s2 | )rotary_emb
 )"};
 
 // Under zero.Init the inverse frequencies are made in the model's dtype and cast to fp32 in every forward.
 inline constexpr TableText P3{"P3", "PF", R"(
-  rope   | iv=2D pf=4S fr=2SD em=4SD c1=4SD c2=4SD | c1                | rotary_emb(
+  rope   | iv=2D pf=4S fr=2SD @cublas em=4SD c1=4SD c2=4SD | c1                | rotary_emb(
   rope 3 | cos=2SD sin=2SD                         | iv pf fr em c2 s2 | )rotary_emb
 )"};
 
@@ -66,7 +66,7 @@ inline constexpr TableText Z3{"Z3", "HB", R"(
 
 // Liger's fused loss over any of these: the gradients were made in the forward; they are scaled in place.
 inline constexpr TableText HK{"HK", "", R"(
-  nll         |                       | t2 loss | root(
+  nll         |                       | t2      | root(
   log-softmax
   to bf16
   lm_head     |                       | hook:gw
@@ -87,6 +87,14 @@ inline constexpr TableText E3{"E3", "", R"(
 // Untied.
 inline constexpr TableText EU{"EU", "", R"(
   embedding | dE=2VH | dout hook:dE | embed_tokens(
+)"};
+
+// The gradient of the loss goes when autograd is done, the scaled losses and the loss when their holders return.
+inline constexpr TableText BE{"BE", "", R"(
+  graph done | | i3
+)"};
+inline constexpr TableText BR{"BR", "", R"(
+  return | | i2 i1 <loss>
 )"};
 
 // Liger's fused linear cross entropy: one chunk of logits at a time; the gradients are made in the forward.

@@ -71,11 +71,11 @@ inline constexpr TableText RF{"RF", "", R"(
 
 // rotary backward: dr in, dy out.
 inline constexpr TableText RB{"RB", "", R"(
-  sin     | c1=2NC
+  sin     | c1=2NC | <sin>
   neg     | c2=NC
   slice   | dy=2NC | c2
   slice 2 | c4=2NC | c1 c4
-  cos     | c5=2NC | dr c5
+  cos     | c5=2NC | dr <cos> c5
 )"};
 
 }  // namespace zplan::tables
