@@ -1,0 +1,21 @@
+// Seconds that the Python process of a rank needs to issue one micro-step and one optimizer step. It races the GPU: a
+// phase takes as long as the slower of the two. docs/time-model.md#host
+#pragma once
+
+#include "spec/run.h"
+#include "time/coefficients.h"
+#include "time/shape.h"
+
+namespace zplan {
+
+struct HostSeconds {
+  double forward = 0, backward = 0;  // of one micro-step
+  double step = 0;                   // of the optimizer step, at the boundary
+  double zero3 = 0;                  // the part of forward and backward that stage 3's hooks and gathers take
+};
+HostSeconds host_seconds(const Run& run, const ModelShape& shape, const TimeCoefficients& c);
+
+// Share of the parameters that stage 3 gathers again for backward; the rest stayed gathered since forward.
+double gathered_again(const Run& run, const ModelShape& shape);
+
+}  // namespace zplan

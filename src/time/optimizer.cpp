@@ -1,0 +1,110 @@
+#include "time/optimizer.h"
+
+#include <algorithm>
+
+#include "time/host.h"
+
+namespace zplan {
+namespace {
+
+constexpr double giga = 1e9;
+
+double adam_bytes(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::DeepSpeedAdam:
+    case OptimizerKind::TorchAdamFused: return 28;    // parameter, gradient, two moments read; three written
+    case OptimizerKind::TorchAdamForeach: return 80;  // decay, lerp, square, root, division, update: a pass each
+    case OptimizerKind::Adam8bit: return 16;          // moments in a byte each
+  }
+  return 28;
+}
+
+struct Links {
+  double pcie, nvme_read, nvme_write;
+};
+
+// What each rank gets when all of its node copy at once.
+Links links(const Cluster& cluster, const TimeCoefficients& c) {
+  const Node& node = cluster.node;
+  const double ranks = static_cast<double>(std::max<std::int64_t>(node.gpus, 1));
+  const double card = node.gpu.pcie_gb_per_s * c.pcie_fraction.value;
+  return {giga * std::min(card, c.host_copy_gb_per_s.value / ranks),
+          giga * node.nvme_read_gb_per_s.value_or(c.nvme_read_gb_per_s.value) / ranks,
+          giga * node.nvme_write_gb_per_s.value_or(c.nvme_write_gb_per_s.value) / ranks};
+}
+
+}  // namespace
+
+double optimizer_bytes(const Run& run) {
+  const double w = static_cast<double>(width(run.ds.precision).count);
+  const double adam = adam_bytes(run.workload.optimizer);
+  const double overflow = 2 * w /* amax and amin */, to_fp32 = w + 4, clip = 8, to_model = 4 + w;
+  if (run.ds.zero.stage == 0) {
+    if (run.ds.precision == Precision::Fp32) return adam + 4 + clip;
+    return adam + overflow + to_fp32 + 8 /* flattened */ + 4 /* norm */ + clip + to_model;
+  }
+  // Norm in double: converted (8 written) and read; slices joined, then to fp32. Stage 3 checks fp16 only.
+  const bool checked = run.ds.zero.stage < 3 || run.ds.precision == Precision::Fp16;
+  return adam + (checked ? overflow : 0) + (w + 16) + 2 * w + to_fp32 + clip + to_model;
+}
+
+double cpu_threads(const Run& run, const Cluster& cluster) {
+  if (run.cpu_threads) return static_cast<double>(*run.cpu_threads);
+  const auto ranks = std::max<std::int64_t>(cluster.node.gpus, 1);
+  if (cluster.node.cpu_cores > 0) return std::max(1.0, static_cast<double>(cluster.node.cpu_cores / ranks));
+  return 8;
+}
+
+OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
+                                   const GpuRates& rates, const TimeCoefficients& c) {
+  const auto& z = run.ds.zero;
+  const double w = static_cast<double>(width(run.ds.precision).count);
+  const double accumulated = static_cast<double>(width(run.ds.accumulation_dtype()).count);
+  const double parts = z.stage >= 1 ? static_cast<double>(run.world_size) : 1;
+  const double owned = static_cast<double>(shape.trainable) / parts;
+  const Links link = links(cluster, c);
+  const bool accumulates = run.ds.gradient_accumulation_steps > 1;
+
+  OptimizerSeconds t;
+  if (run.workload.recompute.any() && run.workload.recompute.offload) {  // boundaries wait in host memory
+    const double boundaries = static_cast<double>(ceil_div(run.model.layers, run.workload.recompute.every));
+    t.forward_copies = t.backward_copies =
+        boundaries * w * static_cast<double>(run.tokens() * run.model.hidden) / link.pcie;
+  }
+  const bool offloaded = z.stage >= 1 && z.offload_optimizer.device != OffloadDevice::None;
+  // Twin-flow keeps a share of the sub-groups on the GPU; only stage 3 reads the ratio.
+  const double on_cpu = offloaded ? owned * (z.stage == 3 ? z.offload_optimizer.ratio : 1.0) : 0;
+  t.gpu = (owned - on_cpu) * optimizer_bytes(run) / rates.memory_bytes_per_s;
+  if (on_cpu > 0) {
+    const double node_ranks = static_cast<double>(std::max<std::int64_t>(cluster.node.gpus, 1));
+    const double rate = std::min(cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value,
+                                 c.cpu_adam_node_per_s.value / node_ranks);
+    t.cpu = on_cpu / rate;
+    if (z.offload_param.device == OffloadDevice::None) t.copy_up = w * on_cpu / link.pcie;
+    t.boundary_copies = 4 * on_cpu / link.pcie;
+    // Stage 3 brings its accumulator up and down in every micro-step; stage 2 only when it accumulates.
+    if (z.stage == 3) t.backward_copies += 2 * accumulated * on_cpu / link.pcie;
+    if (z.stage == 2 && accumulates) t.backward_copies += 2 * w * on_cpu / link.pcie;
+    if (z.stage == 3 && z.offload_optimizer.device == OffloadDevice::Nvme) {
+      const double read = 16 * on_cpu / link.nvme_read, write = 12 * on_cpu / link.nvme_write;
+      const bool both = z.offload_optimizer.pipeline_read && z.offload_optimizer.pipeline_write;
+      t.nvme = both ? std::max(read, write) : read + write;
+      t.boundary_copies += 4 * on_cpu / link.nvme_write;  // the gradient swapper, during backward
+    }
+  }
+  if (z.stage == 3 && z.offload_param.device != OffloadDevice::None) {
+    const double partition = w * static_cast<double>(shape.elements) / parts;
+    const double again = gathered_again(run, shape);
+    t.forward_copies += partition / link.pcie;
+    t.backward_copies += again * partition / link.pcie;
+    if (z.offload_param.device == OffloadDevice::Nvme) {
+      const double kept = std::min(1.0, static_cast<double>(z.offload_param.max_in_cpu) * w / partition);
+      t.forward_nvme = (1 - kept) * partition / link.nvme_read;
+      t.backward_nvme = again * (1 - kept) * partition / link.nvme_read;
+      t.nvme += (1 - kept) * partition / link.nvme_write;
+    }
+  }
+  return t;
+}
+
+}  // namespace zplan

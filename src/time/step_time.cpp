@@ -1,0 +1,165 @@
+#include "time/step_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "time/communication.h"
+#include "time/host.h"
+#include "time/kernels.h"
+#include "time/optimizer.h"
+
+namespace zplan {
+namespace {
+
+// One phase: kernels, collectives, copies and the host, each with its own seconds.
+struct Phase {
+  double kernels = 0, communication = 0, copies = 0, nvme = 0, host = 0;
+  bool overlapped = true;  // collectives and copies beside the kernels
+};
+
+struct Won {
+  std::array<double, 6> seconds{};
+  void add(Limiter l, double s) { seconds[static_cast<std::size_t>(l)] += s; }
+};
+
+// Streams run side by side but not for free: the longest decides, and a share of the others shows all the same
+// (first and last layer, and kernels that share memory and SMs). The host then races what the GPU has to do.
+double run_phase(const Phase& p, double times, double loss, StepTime& t, Won& won) {
+  const double others = p.communication + p.copies + p.nvme;
+  const double longest = std::max({p.kernels, p.communication, p.copies, p.nvme});
+  const double device = p.overlapped ? longest + loss * (p.kernels + others - longest) : p.kernels + others;
+  const double seconds = std::max(device, p.host);
+  const auto add = [&](TimePart part, double s) { t.parts[static_cast<std::size_t>(part)] += times * s; };
+  if (others > 0) {
+    const double shown = device - p.kernels;
+    add(TimePart::Communication, shown * p.communication / others);
+    add(TimePart::Copies, shown * p.copies / others);
+    add(TimePart::Nvme, shown * p.nvme / others);
+  }
+  add(TimePart::Host, seconds - device);
+  if (p.host > device) {
+    won.add(Limiter::Host, times * seconds);
+  } else if (p.kernels >= others) {
+    won.add(Limiter::Compute, times * seconds);
+  } else {
+    const bool network = p.communication >= p.copies && p.communication >= p.nvme;
+    won.add(network ? Limiter::Communication : (p.copies >= p.nvme ? Limiter::Copies : Limiter::Nvme), times * seconds);
+  }
+  t.gpu_busy_s += times * p.kernels;
+  t.host_busy_s += times * p.host;
+  t.communication_busy_s += times * p.communication;
+  t.copies_busy_s += times * p.copies;
+  return seconds;
+}
+
+double relative_error_of(TimePart part, const Run& run, const GpuRates& rates, const TimeCoefficients& c) {
+  switch (part) {
+    case TimePart::Matmul: return c.matmul_fraction.relative_error;
+    case TimePart::Attention: return rates.attention_error;
+    case TimePart::ElementWise:
+    case TimePart::Optimizer: return c.memory_fraction.relative_error;
+    case TimePart::Recompute: return std::max(c.matmul_fraction.relative_error, c.memory_fraction.relative_error / 2);
+    case TimePart::Host:
+      return run.ds.zero.stage == 3 ? c.host_zero3_module_s.relative_error : c.host_operator_s.relative_error;
+    case TimePart::Communication: return std::hypot(c.nvlink_fraction.relative_error, c.overlap_loss.relative_error / 2);
+    case TimePart::Copies: return c.host_copy_gb_per_s.relative_error;
+    case TimePart::CpuOptimizer: return c.cpu_adam_node_per_s.relative_error;
+    case TimePart::Nvme: return c.nvme_read_gb_per_s.relative_error;
+  }
+  return 0;
+}
+
+// Parts are taken as independent; steps of one configuration on one machine repeat to a few percent only.
+void add_uncertainty(StepTime& t, const Run& run, const GpuRates& rates, const TimeCoefficients& c) {
+  constexpr double repeat = 0.03;
+  const double total = t.total().count;
+  double sum = repeat * repeat * total * total, largest = 0;
+  for (std::size_t i = 0; i < time_parts; ++i) {
+    const auto part = static_cast<TimePart>(i);
+    const double error = t.parts[i] * relative_error_of(part, run, rates, c);
+    sum += error * error;
+    if (error > largest) largest = error, t.least_certain = part;
+  }
+  // A race that the host has nearly lost is as uncertain as the host: what could still show counts half.
+  const double hidden_host = std::max(0.0, t.host_busy_s * 1.3 - total);
+  sum += hidden_host * hidden_host / 4;
+  t.relative_error = total > 0 ? std::sqrt(sum) / total : 0;
+}
+
+}  // namespace
+
+StepTime predict_step_time(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
+  const ModelShape shape = model_shape(run.model, run.workload);
+  const GpuRates rates = gpu_rates(run.gpu, run.ds.precision, run.workload.attention, c);
+  const MicroStepKernels kernels = micro_step_kernels(run, shape, rates);
+  const HostSeconds host = host_seconds(run, shape, c);
+  const CommunicationSeconds network = communication_seconds(run, cluster, shape, c);
+  const GradientBytes gradients = gradient_bytes(run, shape);
+  const OptimizerSeconds optimizer = optimizer_seconds(run, cluster, shape, rates, c);
+  const double micro_steps = static_cast<double>(run.ds.gradient_accumulation_steps);
+  const double loss = c.overlap_loss.value;
+
+  StepTime t;
+  Won won;
+  t.tokens_per_gpu = micro_steps * static_cast<double>(run.tokens());
+  const double bucket = gradients.micro_step / rates.memory_bytes_per_s;
+  const double last_bucket = gradients.boundary / rates.memory_bytes_per_s;
+  const double backward = kernels.backward.total() + kernels.recompute.total() + bucket;
+
+  t.forward_s = run_phase({kernels.forward.total(), network.forward, optimizer.forward_copies, optimizer.forward_nvme,
+                           host.forward, network.overlapped},
+                          micro_steps, loss, t, won);
+  const Phase usual{backward, network.backward, optimizer.backward_copies, optimizer.backward_nvme, host.backward,
+                    network.overlapped};
+  if (micro_steps > 1) t.backward_s = run_phase(usual, micro_steps - 1, loss, t, won);
+  Phase last = usual;
+  last.kernels += last_bucket;
+  last.communication += network.boundary_backward;
+  last.copies += optimizer.boundary_copies;
+  last.overlapped = network.overlapped || network.boundary_overlapped;
+  t.last_backward_s = run_phase(last, 1, loss, t, won);
+  if (micro_steps <= 1) t.backward_s = t.last_backward_s;
+
+  const auto add = [&t](TimePart part, double s) { t.parts[static_cast<std::size_t>(part)] += s; };
+  add(TimePart::Matmul, micro_steps * (kernels.forward.matmul + kernels.backward.matmul));
+  add(TimePart::Attention, micro_steps * (kernels.forward.attention + kernels.backward.attention));
+  add(TimePart::ElementWise,
+      micro_steps * (kernels.forward.element_wise + kernels.backward.element_wise + bucket) + last_bucket);
+  add(TimePart::Recompute, micro_steps * kernels.recompute.total());
+
+  // The step: norms are waited for between launches, so that the host's time adds to the GPU's; then the gather.
+  add(TimePart::Optimizer, optimizer.gpu);
+  add(TimePart::Host, host.step);
+  add(TimePart::Communication, network.step);
+  add(TimePart::CpuOptimizer, optimizer.cpu);
+  add(TimePart::Copies, optimizer.copy_up);
+  add(TimePart::Nvme, optimizer.nvme);
+  won.add(Limiter::Compute, optimizer.gpu);
+  won.add(Limiter::Host, host.step);
+  won.add(Limiter::Communication, network.step);
+  won.add(Limiter::CpuOptimizer, optimizer.cpu);
+  won.add(Limiter::Copies, optimizer.copy_up);
+  won.add(Limiter::Nvme, optimizer.nvme);
+  t.step_s = optimizer.gpu + host.step + network.step + optimizer.cpu + optimizer.copy_up + optimizer.nvme;
+  t.gpu_busy_s += optimizer.gpu;
+  t.host_busy_s += host.step;
+  t.communication_busy_s += network.step;
+  t.copies_busy_s += optimizer.copy_up;
+  t.limiter = static_cast<Limiter>(std::max_element(won.seconds.begin(), won.seconds.end()) - won.seconds.begin());
+  add_uncertainty(t, run, rates, c);
+  return t;
+}
+
+Seconds step_time_lower_bound(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
+  const ModelShape shape = model_shape(run.model, run.workload);
+  const GpuRates rates = gpu_rates(run.gpu, run.ds.precision, run.workload.attention, c);
+  const MicroStepKernels k = micro_step_kernels(run, shape, rates);
+  const HostSeconds host = host_seconds(run, shape, c);
+  const OptimizerSeconds optimizer = optimizer_seconds(run, cluster, shape, rates, c);
+  const double micro_steps = static_cast<double>(run.ds.gradient_accumulation_steps);
+  const double forward = std::max(k.forward.total(), host.forward);
+  const double backward = std::max(k.recompute.total() + k.backward.total(), host.backward);
+  return {micro_steps * (forward + backward) + host.step + optimizer.gpu + optimizer.cpu};
+}
+
+}  // namespace zplan
