@@ -14,7 +14,7 @@ constexpr double eager_forward_bytes = 34, eager_backward_bytes = 48;
 class Layer {
  public:
   Layer(const Run& run, const ModelShape& shape, const GpuRates& rates)
-      : run_(run), m_(run.model), w_(run.workload), shape_(shape), r_(rates),
+      : m_(run.model), w_(run.workload), shape_(shape), r_(rates),
         tokens_(static_cast<double>(run.tokens())), width_(static_cast<double>(zplan::width(run.ds.precision).count)),
         zero3_(run.ds.zero.stage == 3) {
     const auto linears = layer_linears(m_);
@@ -88,7 +88,6 @@ class Layer {
     attention_ = square * tokens_ * s * a / r_.attention_rate(s);
   }
 
-  const Run& run_;
   const Model& m_;
   const Workload& w_;
   const ModelShape& shape_;
