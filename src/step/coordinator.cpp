@@ -217,13 +217,14 @@ void Coordinator::wait(std::int32_t parameter) {
   }
 }
 
-void Coordinator::release_parameter(std::int32_t parameter) {
+void Coordinator::release_parameter(std::int32_t parameter, bool saved) {
   auto& s = state_[static_cast<std::size_t>(parameter)];
   if (s.status != Status::Available || !s.active.empty()) return;
   make_secondary(parameter);
   if (s.block >= 0) {
     recorder_.record_stream(s.block, kCompute);
-    recorder_.free(std::exchange(s.block, -1));
+    if (saved) s.held = std::exchange(s.block, -1);
+    else recorder_.free(std::exchange(s.block, -1));
   }
   s.status = Status::NotAvailable;
   available_ -= s.numel;
@@ -263,7 +264,14 @@ const std::vector<std::int32_t>& Coordinator::to_release(std::int32_t module, st
   return it->second = std::move(out);
 }
 
-void Coordinator::release(std::int32_t module, bool forward) {
+void Coordinator::drop_held(std::int32_t module) {
+  for (const auto p : own(module)) {
+    auto& s = state_[static_cast<std::size_t>(p)];
+    if (s.held >= 0) recorder_.free(std::exchange(s.held, -1));
+  }
+}
+
+void Coordinator::release(std::int32_t module, bool forward, bool recompute) {
   auto releasable = mode_ == TraceMode::Complete ? to_release(module, step_id_) : own(module);
   auto parameters = own(module);
   if (!forward) {
@@ -280,7 +288,10 @@ void Coordinator::release(std::int32_t module, bool forward) {
   for (const auto p : parameters) {
     auto& active = state_[static_cast<std::size_t>(p)].active;
     active.erase(std::remove(active.begin(), active.end(), module), active.end());
-    if (contains(releasable, p)) release_parameter(p);
+    // A recomputed graph saves a detached alias of each trainable weight: its storage outlives the release
+    // (torch/utils/checkpoint.py, _recomputation_hook).
+    const bool saved = recompute && state_[static_cast<std::size_t>(p)].trainable;
+    if (contains(releasable, p)) release_parameter(p, saved);
   }
 }
 

@@ -22,7 +22,9 @@ class Coordinator {
 
   void reset_step();                                     // start of the root module's forward
   void fetch(std::int32_t module, bool forward, bool recompute);
-  void release(std::int32_t module, bool forward);
+  void release(std::int32_t module, bool forward, bool recompute);
+  // Backward of a recomputed module no longer needs the weight it saved.
+  void drop_held(std::int32_t module);
   void release_backward_leftovers();                     // end of backward
   void release_all();                                    // before the optimizer step
   void gather_persistent(bool on_compute_stream);        // after the optimizer step
@@ -42,6 +44,7 @@ class Coordinator {
     Status status = Status::NotAvailable;
     bool persistent = false, trainable = true, offloaded = false;
     BlockId block = -1, secondary = -1;
+    BlockId held = -1;                         // released, but saved by a recomputed graph
     std::int32_t handle = -1;                  // in flight: index in handles_
     std::vector<std::int32_t> active;          // ds_active_sub_modules
     std::int64_t most_recent_step = kNever;    // most_recent_step_id_param_fetched_for
@@ -68,7 +71,7 @@ class Coordinator {
   void wait(std::int32_t parameter);
   void clean_inflight();
   void prefetch(const std::vector<std::int32_t>& fetched);
-  void release_parameter(std::int32_t parameter);
+  void release_parameter(std::int32_t parameter, bool saved = false);
   const std::vector<std::int32_t>& to_release(std::int32_t module, std::int64_t step_id);
 
   const Run& run_;

@@ -50,6 +50,7 @@ class Interpreter {
         case Op::LeaveForward: engine.leave_forward(module, i.recompute); break;
         case Op::EnterBackward: engine.enter_backward(module); break;
         case Op::LeaveBackward: engine.leave_backward(module); break;
+        case Op::DropWeight: engine.drop_weight(module); break;
         case Op::ForwardCublas: workspace(forward_workspace_); break;
         case Op::BackwardCublas: workspace(backward_workspace_); break;
       }

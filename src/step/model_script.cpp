@@ -175,6 +175,14 @@ class Compiler {
                                         : (pass == Pass::Forward ? Op::LeaveForward : Op::LeaveBackward);
           if (!module(i, op.name, layer)) continue;
           break;
+        case Kind::Weight: {
+          static const std::map<std::string, std::string> norms = {
+              {"a.w", "input_norm"}, {"b.w", "post_norm"}, {"qn.w", "q_norm"}, {"kn.w", "k_norm"}};
+          i.op = Op::DropWeight;
+          const auto norm = norms.find(op.name);
+          if (!module(i, norm == norms.end() ? op.name : norm->second, layer)) continue;
+          break;
+        }
         case Kind::Cublas:
           i.op = pass == Pass::Forward ? Op::ForwardCublas : Op::BackwardCublas;
           break;
@@ -288,9 +296,13 @@ class LayerTables {
 
   TableRows backward(bool checkpointed, bool first) const {
     auto rows = layer_backward(checkpointed);
-    // The rotary tables are used last by the query of the first layer.
+    if (!first) return rows;
+    // The rotary tables are used last by the query of the first layer; a checkpointed region holds them and the
+    // position ids as its arguments until its backward is done.
     for (auto& row : rows) {
-      if (first && row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
+      if (!checkpointed && row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
+      const auto held = row.allocates.find("{xin=x}");
+      if (held != std::string::npos) row.allocates.replace(held, 7, "{xin=sin cos pos x}");
     }
     return rows;
   }

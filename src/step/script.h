@@ -23,6 +23,7 @@ struct Instruction {
     LeaveForward,     // post-forward hook
     EnterBackward,    // pre-backward hook
     LeaveBackward,    // post-backward hook
+    DropWeight,       // backward drops its hold on the weight of module `other`
     ForwardCublas,    // first matmul of the main thread: workspace, once
     BackwardCublas,   // first matmul of autograd's thread
   };

@@ -266,6 +266,10 @@ void TableBook::expand_into(std::vector<TableOp>& out, const TableRows& rows, co
         out.push_back({Kind::Rename, full(token.substr(0, rename)).front(), full(token.substr(rename + 2)).front(), 0, step});
         continue;
       }
+      if (token.rfind("weight:", 0) == 0) {
+        out.push_back({Kind::Weight, full(token.substr(7)).front(), "", 0, step});
+        continue;
+      }
       const bool hook = token.rfind("hook:", 0) == 0;
       for (auto& n : full(hook ? token.substr(5) : token)) {
         if (!is_absent(n)) out.push_back({hook ? Kind::Hook : Kind::Free, std::move(n), "", 0, step});

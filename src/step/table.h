@@ -7,7 +7,8 @@
 //   is the caller's p, and a `<name>` that is not given is nothing.
 //   `hook:dW` hands a parameter's gradient over (AccumulateGrad). `@cublas` is where a thread's first matmul
 //   takes its workspace, `@recompute` where non-reentrant checkpointing runs the layer's forward again.
-//   `a:=b` renames block b to a.
+//   `a:=b` renames block b to a. `weight:m` is where backward drops its hold on the weight of module m: with
+//   recomputation it is what keeps a released gather alive (zero3).
 //   Column 4: the modules whose hooks run: `m` is entered before the row and left after its allocations
 //   (forward) or at its end (backward); `m(` is only entered, `)m` only left. `^` in column 3 moves the
 //   leaving to that place.
@@ -61,7 +62,7 @@ ReductionBuffers reduction_buffers(std::int64_t rows, std::int64_t columns, std:
 
 // One step of an expanded table.
 struct TableOp {
-  enum class Kind { Allocate, Free, Hook, Rename, Enter, Leave, Cublas, Recompute };
+  enum class Kind { Allocate, Free, Hook, Rename, Enter, Leave, Cublas, Recompute, Weight };
   Kind kind = Kind::Allocate;
   std::string name;       // block, or module for Enter/Leave
   std::string other;      // Rename: the block that takes the name

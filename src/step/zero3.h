@@ -21,9 +21,10 @@ class Zero3 {
   void before_backward(const Accumulation&) {}
   void gradient(std::int32_t parameter, BlockId block);
   void enter_forward(std::int32_t module, bool recompute) { coordinator_.fetch(module, true, recompute); }
-  void leave_forward(std::int32_t module, bool) { coordinator_.release(module, true); }
+  void leave_forward(std::int32_t module, bool recompute) { coordinator_.release(module, true, recompute); }
+  void drop_weight(std::int32_t module) { coordinator_.drop_held(module); }
   void enter_backward(std::int32_t module) { coordinator_.fetch(module, false, false); }
-  void leave_backward(std::int32_t module) { coordinator_.release(module, false); }
+  void leave_backward(std::int32_t module) { coordinator_.release(module, false, false); }
   void after_backward(const Accumulation& at);
   void step(const Accumulation& at);
 

@@ -33,13 +33,17 @@ inline constexpr TableText LE{"LE", "", R"(
 inline constexpr TableText LN{"LN", "L3", R"(
   down       | @recompute dp=2NF dWd=2HF        | p hook:dWd                     | layer( mlp( down_proj
   mul        | du=2NF ds=2NF                    | s u dp
+  up         | b.dy=2NH dWu=2HF                 | weight:up_proj du hook:dWu     | up_proj
   silu       | dg=2NF                           | gt ds                          | act_fn
-  gate       | z2=2NH dWg=2HF                   | b.y dg hook:dWg ^ z2           | gate_proj )mlp
+  gate       | z2=2NH dWg=2HF                   | b.y weight:gate_proj dg hook:dWg ^ z2 | gate_proj )mlp
   post norm  | NQ[b](N,H)                       | ^ b.dx                         | post_norm
   sdpa       | qn.dr=2NA kn.dr=2NK dv=2NK cw=CW | cw seed off o lse v q.r k.r do
+  o_proj     | do=2NA dWo=2HA                   | weight:o_proj hook:dWo         | self_attn( o_proj
+  v_proj     | a.dy=2NH dWv=2HK                 | weight:v_proj dv hook:dWv      | v_proj
   k_norm     | NQ[kn](Ng,D)                     |                                | k_norm
+  k_proj     | z2=2NH dWk=2HK                   | weight:k_proj dkc hook:dWk ^ z2 | k_proj
   q_norm     | NQ[qn](Nh,D)                     |                                | q_norm
-  q_proj     | z3=2NH dWq=2HA                   | a.y dqc hook:dWq ^ z3          | q_proj
+  q_proj     | z3=2NH dWq=2HA                   | a.y weight:q_proj dqc hook:dWq ^ z3 | q_proj
   input norm | NQ[a](N,H){xin=x}                | ^ a.dx                         | input_norm )layer
 )"};
 

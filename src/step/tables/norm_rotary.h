@@ -48,7 +48,7 @@ inline constexpr TableText N0{"N0", "NB", R"(
 
 // backward inside non-reentrant checkpointing.
 inline constexpr TableText NQ{"NQ", "NB", R"(
-  mul      | dn=2RC pr=2RC                 | n
+  mul      | dn=2RC pr=2RC                 | weight:w n
   sum rows | dw=2C ws=ws(R,C) sem=sem(R,C) | sem ws pr dy hook:dw
   rsqrt    | a1=4R a2=4R a3=4R             | a2 a1 rs es
   pow      | w1=4RC w2=4RC w3=4RC          | w2 w1 x32 m <xin> w3
