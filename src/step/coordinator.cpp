@@ -336,7 +336,9 @@ void Coordinator::gather_persistent(bool on_compute_stream) {
     if (world_ > 1) s.block = recorder_.allocate(s.partition * world_ * s.width, persistent_label_, static_cast<std::int64_t>(p), stream);
     s.status = Status::Available;
   }
-  for (const auto c : copies) recorder_.free(c);
+  // The list goes from its end; the loop's variable still holds the last one.
+  for (std::size_t i = copies.size() - 1; !copies.empty() && i-- > 0;) recorder_.free(copies[i]);
+  if (!copies.empty()) recorder_.free(copies.back());
 }
 
 }  // namespace zplan

@@ -95,9 +95,12 @@ void Zero3::rotary_buffers() {
 
 void Zero3::init() {
   const auto lp = width(run_.ds.precision).count;
-  scalars_.play("dummy_overflow_buf=4");
-  if (orphan_head_ >= 0) recorder_.free(std::exchange(orphan_head_, -1));
-  scalars_.play("inf_or_nan_tracker=1");
+  if (!offloaded() && run_.workload.optimizer == OptimizerKind::DeepSpeedAdam) {
+    if (run_.versions.switches.norm_before_scale_update) free_orphan_head();
+    scalars_.play("dummy_overflow_buf=4");  // ops/adam/fused_adam.py
+  }
+  free_orphan_head();
+  if (!offloaded()) scalars_.play("inf_or_nan_tracker=1");
   // Defragmentation: trainable partitions move through the host into one flat buffer (RU:defragment).
   for (std::size_t i = 0; i < partitions_.size(); ++i) {
     if (partitions_[i] >= 0 && script_.parameters[i].trainable) recorder_.free(std::exchange(partitions_[i], -1));
@@ -133,7 +136,10 @@ void Zero3::init() {
   for (const auto& g : groups_) {
     for (const auto p : g.parameters) {
       if (run_.world_size == 1) continue;
-      recorder_.free(recorder_.allocate(partition(p) * run_.world_size * widths_[static_cast<std::size_t>(p)], gather_label_, p));
+      const auto bytes = partition(p) * widths_[static_cast<std::size_t>(p)];
+      const auto whole = recorder_.allocate(bytes * run_.world_size, gather_label_, p);
+      if (run_.ds.zero.offload_param.device != OffloadDevice::None) recorder_.free(recorder_.allocate(bytes, partition_label_, p));
+      recorder_.free(whole);
     }
   }
 }
@@ -187,11 +193,39 @@ void Zero3::partition_gradient(std::int32_t p) {
   const auto n = partition(p), accumulate = width(run_.ds.accumulation_dtype()).count;
   const auto copy = recorder_.allocate(n * accumulate, accumulator_label_, p, reduce_stream_);
   if (boundary_) {
-    const auto chunk = std::min<std::int64_t>(n, 250'000'000);  // _constant_buffered_norm2
-    recorder_.free(recorder_.allocate(8 * chunk, norm_label_, p, reduce_stream_));
+    offloaded_norms_.push_back(buffered_norm(p, n));
     recorder_.free(recorder_.allocate(4 * n, fp32_grad_label_, p, reduce_stream_));
   }
   recorder_.free(copy);
+}
+
+// S3:_constant_buffered_norm2: the norm in chunks of 2.5e8 elements; 8 bytes stay until the step.
+BlockId Zero3::buffered_norm(std::int32_t p, std::int64_t n) {
+  const auto small = [&](std::int64_t bytes) { return recorder_.allocate(bytes, scalar_label_, -1, reduce_stream_); };
+  BlockId sum = -1;
+  for (std::int64_t done = 0; done < n;) {
+    const auto chunk = std::min<std::int64_t>(n - done, 250'000'000);
+    const auto whole = recorder_.allocate(8 * chunk, norm_label_, p, reduce_stream_);
+    const auto norm = small(8);
+    if (const auto scratch = norm_scratch(chunk, run_.gpu.sm_count).bytes) {
+      const auto partial = small(scratch), semaphore = small(4);
+      recorder_.free(semaphore);
+      recorder_.free(partial);
+    }
+    recorder_.free(whole);
+    const auto squared = small(8);
+    recorder_.free(norm);
+    if (sum < 0) sum = squared;
+    else recorder_.free(squared);  // added in place
+    done += chunk;
+  }
+  const auto root = small(8);
+  recorder_.free(sum);
+  return root;
+}
+
+void Zero3::free_orphan_head() {
+  if (orphan_head_ >= 0) recorder_.free(std::exchange(orphan_head_, -1));
 }
 
 void Zero3::after_backward(const Accumulation&) {
@@ -230,17 +264,44 @@ void Zero3::norms() {
   }
 }
 
+// S3:complete_grad_norm_calculation_for_cpu_offload.
+void Zero3::offloaded_norms() {
+  for (const auto& g : groups_) {
+    for (std::size_t i = 0; i < g.parameters.size(); ++i) {
+      scalars_.play(i == 0 ? "squared=8 total=8 -squared" : "squared=8 -squared");
+    }
+    scalars_.play("total_cuda=4 norm=4 -total abs=4 isinf=1 -abs isnan=1 inf_or_nan=1 err=4 -isinf -isnan -inf_or_nan -err "
+                  "-norm -total_cuda");
+  }
+}
+
+// 0.19.8 RU:combine_grad_norm_groups and is_invalid_grad_norm.
+void Zero3::combine_norms(const char* groups) {
+  const std::string invalid = "abs=8 ne=1 eq=1 finite=1 -eq -ne -abs not=1 -finite negative=1 either=1 -not -negative any=1 -either ";
+  const std::string stacked = "abs=" + std::string(groups);
+  const auto flags = std::to_string(groups_.size());
+  scalars_.play(("stack=" + std::string(groups) + " " + stacked + " ne=" + flags + " eq=" + flags + " finite=" + flags +
+                 " -eq -ne -abs not=" + flags + " -finite negative=" + flags + " either=" + flags +
+                 " -not -negative any=1 -either norm=8 full=8 scaled=8 -full -stack -any -norm").c_str());
+  scalars_.play((invalid + "-any").c_str());
+}
+
 void Zero3::step(const Accumulation& at) {
   if (!at.boundary()) return;
   coordinator_.release_all();
   if (run_.ds.precision == Precision::Fp16) overflow_check();
-  if (!offloaded()) {
+  if (offloaded()) {
+    offloaded_norms();
+  } else {
     norms();
     const auto groups = std::to_string(8 * groups_.size());
-    scalars_.play(("norms=" + groups + " scaled=8 -norms").c_str());
+    if (run_.versions.switches.norm_before_scale_update) combine_norms(groups.c_str());
+    else scalars_.play(("norms=" + groups + " scaled=8 -norms").c_str());
     scalars_.play(at.step > 0 ? "global_grad_norm_now=8" : "global_grad_norm=8");
   }
   for (std::size_t g = 0; g < groups_.size(); ++g) step_sub_group(groups_[g], static_cast<std::int64_t>(g));
+  for (const auto block : offloaded_norms_) recorder_.free(block);  // reset_cpu_buffers
+  offloaded_norms_.clear();
   coordinator_.gather_persistent(true);
   recorder_.synchronize();
   coordinator_.drop_secondary();

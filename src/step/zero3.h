@@ -37,8 +37,12 @@ class Zero3 {
   void rotary_buffers();
   void reduce_bucket();
   void partition_gradient(std::int32_t parameter);
+  BlockId buffered_norm(std::int32_t parameter, std::int64_t elements);
+  void free_orphan_head();
   void overflow_check();
   void norms();
+  void offloaded_norms();
+  void combine_norms(const char* groups);
   void step_sub_group(SubGroup& group, std::int64_t index);
   bool offloaded() const { return run_.ds.zero.offload_optimizer.device != OffloadDevice::None; }
   std::int64_t partition(std::int32_t p) const { return coordinator_.partition_numel(p); }
@@ -55,6 +59,7 @@ class Zero3 {
   BlockId orphan_head_ = -1;               // partition of a tied lm_head, built before the tie
   struct InBucket { std::int32_t parameter; BlockId own; };  // own: gradient larger than the bucket, else -1
   std::vector<InBucket> bucket_;
+  std::vector<BlockId> offloaded_norms_;   // norm_for_param_grads
   std::int64_t bucket_elements_ = 0, micro_step_ = 0;
   bool boundary_ = true;
   std::uint16_t build_label_, partition_label_, flat_label_, master_label_, convert_label_, zero_grad_label_, bucket_label_,
