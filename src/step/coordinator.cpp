@@ -42,6 +42,22 @@ Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameter
   }
 }
 
+std::vector<std::int32_t> Coordinator::own(std::int32_t module) const {
+  auto parameters = modules_.all[static_cast<std::size_t>(module)].parameters;
+  const auto it = external_.find(module);
+  if (it != external_.end()) parameters.insert(parameters.end(), it->second.begin(), it->second.end());
+  return parameters;
+}
+
+void Coordinator::use_external(std::int32_t parameter, std::int32_t module) {
+  auto& s = state_[static_cast<std::size_t>(parameter)];
+  if (s.status != Status::NotAvailable) return;
+  auto& known = external_[module];
+  if (!contains(known, parameter)) known.push_back(parameter);
+  if (world_ > 1) s.block = recorder_.allocate(s.partition * world_ * s.width, single_label_, parameter);
+  s.status = Status::Available;
+}
+
 void Coordinator::reset_step() {
   clean_inflight();
   // assert_ints_same_as_other_ranks: the length, then the list if there is one, as int64 on the device.

@@ -29,7 +29,9 @@ class Coordinator {
   void release_all();                                    // before the optimizer step
   void gather_persistent(bool on_compute_stream);        // after the optimizer step
   void drop_secondary();                                 // hpZ: after the optimizer step
-  // A parameter used outside its module (Liger reads lm_head.weight): gathered at once.
+  // A parameter read outside its module, such as lm_head.weight by Liger: gathered at once if need be, and from
+  // then on fetched and released with `module` (parameter_offload.py, ZeROOrderedDict.__getitem__).
+  void use_external(std::int32_t parameter, std::int32_t module);
   bool persistent(std::int32_t parameter) const { return state_[static_cast<std::size_t>(parameter)].persistent; }
   std::int64_t partition_numel(std::int32_t parameter) const { return state_[static_cast<std::size_t>(parameter)].partition; }
   // hpZ: a secondary copy is made when a gathered parameter is partitioned and has none.
@@ -65,7 +67,8 @@ class Coordinator {
   };
   static constexpr std::int64_t kNever = -10'000'000'000;
 
-  std::vector<std::int32_t> own(std::int32_t module) const { return modules_.all[static_cast<std::size_t>(module)].parameters; }
+  std::vector<std::int32_t> own(std::int32_t module) const;
+  std::map<std::int32_t, std::vector<std::int32_t>> external_;  // by module
   void all_gather(const std::vector<std::int32_t>& parameters);
   void gather_group(const std::vector<std::int32_t>& parameters, bool secondary);
   void wait(std::int32_t parameter);

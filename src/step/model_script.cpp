@@ -1,4 +1,6 @@
 // Chooses the event tables for a run's kernels and turns them into instructions.
+#include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -50,7 +52,7 @@ Component component_of(const std::string& full_name, bool outer) {
   const std::string n = dot == std::string::npos ? full_name : full_name.substr(dot + 1);
   static const std::set<std::string> workspace = {"ws", "sem", "cw", "cb", "ct", "ga", "gb"};
   static const std::set<std::string> loss = {"lg", "lf", "lab", "ls", "l1", "l2", "g1", "g2", "gl", "gi", "ck", "pad",
-                                             "mk", "cn", "cr", "loss", "i1", "i2", "i3", "t1", "t2"};
+                                             "mk", "cn", "cr", "loss", "one", "eq", "all", "i1", "i2", "i3", "t1", "t2"};
   if (workspace.count(n)) return Component::Workspace;
   if (outer && loss.count(full_name)) return Component::LogitsLoss;
   if (n.rfind("dW", 0) == 0 || n == "dw" || n == "dA" || n == "dB" || n.rfind("db", 0) == 0 ||
@@ -77,6 +79,37 @@ TableRows without_qk_norm(TableRows rows, bool adapted) {
       if (at != std::string::npos) row.frees.replace(at, from.size(), to);
     }
     out.push_back(std::move(row));
+  }
+  return out;
+}
+
+// Linears of q, k and v with a bias (Qwen2): addmm and ZeRO-3's linear make the input gradient, then the weight's,
+// then the bias's, whose hook comes first.
+TableRows with_qkv_bias(TableRows rows) {
+  const std::array<std::array<const char*, 3>, 3> linears = {{{"v_proj", "v", "K"}, {"k_proj", "k", "K"}, {"q_proj", "q", "A"}}};
+  for (auto& row : rows) {
+    for (const auto& [step, letter, columns] : linears) {
+      const std::string hook = std::string("hook:dW") + letter;
+      const auto at = row.frees.find(hook);
+      if (row.step != step || at == std::string::npos) continue;
+      row.frees.insert(at, std::string("hook:db") + letter + " ");
+      row.frees.insert(0, "sem ws ");
+      if (row.allocates.rfind("dW", 0) == 0) {  // plain linear: weight first, now second
+        const auto space = row.allocates.find(' ');
+        row.allocates = row.allocates.substr(space + 1) + " " + row.allocates.substr(0, space);
+      }
+      row.allocates += std::string(" db") + letter + "=2" + columns + " ws=ws(N," + columns + ") sem=sem(N," + columns + ")";
+    }
+  }
+  return rows;
+}
+
+// The steps of embedding_dense_backward in place of the row that makes dE.
+TableRows with_sorted_embedding(const TableRows& rows) {
+  TableRows out = table_book().rows("ES");
+  for (const auto& row : rows) {
+    if (row.step == "embedding") out.push_back({"embedded", "", row.frees, ""});
+    else out.push_back(row);
   }
   return out;
 }
@@ -327,6 +360,7 @@ class LayerTables {
   }
 
   TableRows finished(TableRows rows) const {
+    if (run_.model.qkv_bias && !adapted_) rows = with_qkv_bias(std::move(rows));
     return run_.model.qk_norm ? rows : without_qk_norm(std::move(rows), adapted_);
   }
 
@@ -360,13 +394,26 @@ Script make_script(const Run& run) {
     if (reentrant) checkpointed.backward.insert(checkpointed.backward.begin(), again.begin(), again.end());
   }
 
-  s.forward_begin = c.outer(book.rows(zero3 ? "P3" : "PF"), Pass::Forward, {});
+  auto begin = book.rows(zero3 ? "P3" : "PF");
+  if (run.ds.train_micro_batch_size_per_gpu > 1) begin = replaced(begin, book.rows("PB"));
+  const bool eager = run.workload.attention == Attention::Eager;
+  if (eager) {
+    const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
+    const auto& mask = book.rows("PE");
+    begin.insert(rope, mask.begin(), mask.end());
+  }
+  s.forward_begin = c.outer(begin, Pass::Forward, {});
   const bool boundaries = run.workload.recompute.at(0);
   // The last layer's output goes with the final norm's cast, the embedding with the model's forward, unless
   // checkpointing holds them as boundaries.
-  Bound ends;
-  if (!boundaries) ends = {{"emb", {"emb"}}, {"pos", {"pos"}}};
-  ends["xlast"] = {"xlast"};
+  // Qwen2Model and Qwen3Model drop the embedding first, the other models the position ids.
+  const bool qwen = run.model.model_type == "qwen2" || run.model.model_type == "qwen3" || run.model.model_type.empty();
+  std::vector<std::string> arguments;
+  if (!boundaries) {
+    arguments = qwen ? std::vector<std::string>{"emb", "pos"} : std::vector<std::string>{"pos", "emb"};
+    if (eager) arguments.insert(arguments.begin(), "mask");
+  }
+  const Bound ends = {{"args", arguments}, {"xlast", {"xlast"}}};
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
   auto head = book.rows(fused ? "HL" : rows_many ? "HM" : "HF");
@@ -375,13 +422,11 @@ Script make_script(const Run& run) {
   auto embedding = book.rows(!tied ? "EU" : zero3 ? "E3" : "HE");
   const std::string head_gradient = fused ? "gw" : "dWh";
   if (fused) loss = replaced(loss, table_book().rows("HK"));
-  if (tied) {  // the head's gradient waits inside autograd for the embedding's
-    for (auto& row : loss) {
-      const auto at = row.frees.find(" hook:" + head_gradient);
-      if (at != std::string::npos) row.frees.erase(at);
-    }
-  }
-  s.backward_begin = c.outer(loss, Pass::Backward, {});
+  // A tied head's gradient waits inside autograd for the embedding's; an untied one's hook runs in the norm's backward.
+  Bound handed = {{"HEAD", {}}};
+  if (!tied && !adapted) handed["HEAD"] = {head_gradient};
+  s.backward_begin = c.outer(loss, Pass::Backward, handed);
+  if (run.tokens() > 3072) embedding = with_sorted_embedding(embedding);
   if (adapted) embedding.clear();
   embedding = append(embedding, book.rows("BE"));
   s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});

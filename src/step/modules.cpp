@@ -43,6 +43,7 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
   outer("embed_tokens", embedding);
   outer("rotary_emb", {});
   outer("final_norm", owned(parameters, -1, Owner::FinalNorm, true, false, false));
+  outer("lm_head_weight", {});  // no module: the place where Liger's loss reads the head's weight
   outer("lm_head", model.tied_embeddings ? embedding : owned(parameters, -1, Owner::LmHead, true, false, false));
 
   // The parameters of one layer, as offsets from its first; every layer has the same.

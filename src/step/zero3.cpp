@@ -43,6 +43,7 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       overflow_label_(recorder.label("overflow check of the gradient buffer", Component::StepTransients)),
       foreach_label_(recorder.label("square root of exp_avg_sq (foreach)", Component::StepTransients)),
       scalars_(recorder, scalar_label_) {
+  liger_head_ = script.modules.outer.at("lm_head_weight");
   // S3:_create_fp16_sub_groups: parameters in order until the partitions reach sub_group_size.
   const auto close = [&](SubGroup& g) {
     if (!g.parameters.empty()) groups_.push_back(std::move(g));
@@ -142,6 +143,15 @@ void Zero3::init() {
       recorder_.free(whole);
     }
   }
+}
+
+void Zero3::enter_forward(std::int32_t module, bool recompute) {
+  if (module == liger_head_) {
+    const auto& head = script_.modules.all[static_cast<std::size_t>(script_.modules.outer.at("lm_head"))];
+    coordinator_.use_external(head.parameters.front(), script_.modules.outer.at("root"));
+    return;
+  }
+  coordinator_.fetch(module, true, recompute);
 }
 
 void Zero3::before_forward(const Accumulation& at) {

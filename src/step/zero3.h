@@ -20,7 +20,7 @@ class Zero3 {
   void before_forward(const Accumulation& at);
   void before_backward(const Accumulation&) {}
   void gradient(std::int32_t parameter, BlockId block);
-  void enter_forward(std::int32_t module, bool recompute) { coordinator_.fetch(module, true, recompute); }
+  void enter_forward(std::int32_t module, bool recompute);
   void leave_forward(std::int32_t module, bool recompute) { coordinator_.release(module, true, recompute); }
   void drop_weight(std::int32_t module) { coordinator_.drop_held(module); }
   void enter_backward(std::int32_t module) { coordinator_.fetch(module, false, false); }
@@ -54,6 +54,7 @@ class Zero3 {
   std::vector<std::int64_t> widths_;
   Coordinator coordinator_;
   StreamId reduce_stream_;
+  std::int32_t liger_head_ = -1;           // stands for "Liger reads lm_head.weight"
   std::vector<SubGroup> groups_;
   std::vector<BlockId> partitions_;        // by parameter, between zero.Init and defragmentation; -1 = in the flat buffer
   BlockId orphan_head_ = -1;               // partition of a tied lm_head, built before the tie

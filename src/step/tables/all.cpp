@@ -19,7 +19,7 @@ const TableBook& table_book() {
   using namespace tables;
   static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LE, LN, LC, LR, EF, EB,
                                GF, GB, GA, QF, QB, QA, LG, LH, ZE, ZF, ZH, ZB, ZA, LZ, ME, MR, IP, MB,
-                               PF, P3, HF, HM, HB, HZ, H3, Z3, HK, HE, E3, EU, BE, BR, HL});
+                               PF, P3, PB, PE, HF, HM, HB, HZ, H3, Z3, HK, HE, E3, ES, EU, BE, BR, HL});
   return book;
 }
 
@@ -46,13 +46,20 @@ Sizes sizes_of(const Run& run) {
     s.set("M", m.experts->intermediate);
   }
   // cuDNN attention backward: fp32 dq, dk and dv expanded to all heads, row sums.
-  s.set("CW", 8 * n * m.attention_width() + 4 * n * m.heads + 256);
+  // Without grouped heads dk and dv are what the caller gets.
+  const auto grouped = m.heads > m.kv_heads;
+  s.set("CW", (grouped ? 8 : 4) * n * m.attention_width() + 4 * n * m.heads + 256);
   s.set("gb", 512 * run.gpu.sm_count);  // grouped matmul
   // Sort and scan scratch of cub at N = 1024, Nk = 8192; it grows slowly with the size (small).
   s.set("cub1", 150015);
   s.set("cub2", 1023);
   s.set("cub3", 137727);
   s.set("cub4", 1279);
+  // embedding_dense_backward: segments and partial sums; scratch of a radix sort of n keys and indices.
+  const auto segments = std::min(n, m.vocab);
+  s.set("m", segments);
+  s.set("p", n / 10 + segments);
+  s.set("srt", 16 * n + 1024 * ceil_div(n, 4096) + 16895);
   // Rows in one chunk of Liger's fused loss (ops/fused_linear_cross_entropy.py).
   const auto rows = ceil_div(n, ceil_div(m.vocab, m.hidden));
   std::int64_t chunk = 1;

@@ -9,7 +9,7 @@ namespace zplan::tables {
 // forward with nothing kept: checkpointed region, eval.
 inline constexpr TableText LE{"LE", "", R"(
   input norm | NE[a](N,H)                        |                 | layer( input_norm
-  q_proj     | q=2NA                             |                 | self_attn( q_proj
+  q_proj     | q=2NA @cublas                     |                 | self_attn( q_proj
   q_norm     | NE[qn](Nh,D)                      | ^ q             | q_norm
   k_proj     | k=2NK                             |                 | k_proj
   k_norm     | NE[kn](Ng,D)                      | ^ k             | k_norm

@@ -9,7 +9,7 @@ namespace zplan::tables {
 // Forward. On Hopper torch picks the cuDNN kernel (_scaled_dot_product_cudnn_attention) for 16-bit causal sdpa.
 inline constexpr TableText LF{"LF", "", R"(
   input norm | NF[a](N,H)                        |                | layer( input_norm
-  q_proj     | q=2NA                             |                | self_attn( q_proj
+  q_proj     | q=2NA @cublas                     |                | self_attn( q_proj
   q_norm     | NF[qn](Nh,D)                      | ^ q            | q_norm
   k_proj     | k=2NK                             |                | k_proj
   k_norm     | NF[kn](Ng,D)                      | ^ k            | k_norm
@@ -30,7 +30,7 @@ inline constexpr TableText LF{"LF", "", R"(
 
 // Backward, ZeRO 0, 1, 2; dout is the running gradient: one buffer carries it from the last layer to the embedding.
 inline constexpr TableText LB{"LB", "", R"(
-  down       | dWd=2HF dp=2NF                   | p hook:dWd                     | layer( mlp( down_proj
+  down       | dWd=2HF @cublas dp=2NF           | p hook:dWd                     | layer( mlp( down_proj
   mul        | du=2NF ds=2NF                    | dp u s
   up         | dWu=2HF z1=2NH                   | du hook:dWu                    | up_proj
   silu       | dg=2NF                           | ds gt                          | act_fn
@@ -54,7 +54,7 @@ inline constexpr TableText LB{"LB", "", R"(
 
 // Backward, ZeRO-3 linear (deepspeed zero/linear.py makes the input gradient first; sums are in place).
 inline constexpr TableText L3{"L3", "LB", R"(
-  down   | dp=2NF dWd=2HF   | p hook:dWd            | layer( mlp( down_proj
+  down   | dp=2NF @cublas dWd=2HF | p hook:dWd            | layer( mlp( down_proj
   up     | b.dy=2NH dWu=2HF | du hook:dWu           | up_proj
   gate   | z2=2NH dWg=2HF   | dg b.y hook:dWg ^ z2  | gate_proj )mlp
   sum

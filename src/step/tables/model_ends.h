@@ -24,10 +24,23 @@ inline constexpr TableText P3{"P3", "PF", R"(
   rope 3 | cos=2SD sin=2SD                         | iv pf fr em c2 s2 | )rotary_emb
 )"};
 
+// With several rows the cumulative sum needs no scratch.
+inline constexpr TableText PB{"PB", "", R"(
+  check 2       | ne=N cs=8N cc=8N                  | cc ne
+)"};
+
+// Eager attention makes its mask between the checks and the rotary tables.
+inline constexpr TableText PE{"PE", "", R"(
+  indices       | bi=8B hi=8 t1=8S qi=8S | t1
+  indices 2     | t2=8S ki=8S            | t2
+  causal        | le=SS                  | bi hi qi ki
+  mask          | z0=2 z1=2 mask=2SS     | z1 z0 le
+)"};
+
 // After the last layer, loss of Hugging Face (loss_utils.ForCausalLMLoss).
 inline constexpr TableText HF{"HF", "", R"(
   final norm    | NF[f](N,H)       | ^ <xlast>     | final_norm
-  model returns |                  | <emb> <pos>   | )model
+  model returns |                  | <args> | )model
   lm_head       | lg=2NV @cublas   |               | lm_head
   float         | lf=4NV
   labels        | lab=8N+8B
@@ -47,8 +60,8 @@ inline constexpr TableText HB{"HB", "", R"(
   nll         | g1=4NV                   | t2 lab l2 | root(
   log-softmax | g2=4NV                   | g1 ls
   to bf16     | gl=2NV                   | g2
-  lm_head     | dWh=2VH @cublas f.dy=2NH | gl f.y hook:dWh | lm_head
-  final norm  | NB[f](N,H)               |           | model( final_norm
+  lm_head     | dWh=2VH @cublas f.dy=2NH | gl f.y    | lm_head
+  final norm  | NB[f](N,H){head=HEAD}     |           | model( final_norm
 )"};
 
 // Frozen head: no weight gradient, and its input was not kept.
@@ -58,7 +71,7 @@ inline constexpr TableText HZ{"HZ", "HB", R"(
 
 // ZeRO-3 linear: the input gradient first.
 inline constexpr TableText H3{"H3", "HB", R"(
-  lm_head     | f.dy=2NH @cublas dWh=2VH | gl f.y hook:dWh | lm_head
+  lm_head     | f.dy=2NH @cublas dWh=2VH | gl f.y    | lm_head
 )"};
 inline constexpr TableText Z3{"Z3", "HB", R"(
   lm_head     | f.dy=2NH @cublas         | gl f.y    | lm_head
@@ -66,11 +79,11 @@ inline constexpr TableText Z3{"Z3", "HB", R"(
 
 // Liger's fused loss over any of these: the gradients were made in the forward; they are scaled in place.
 inline constexpr TableText HK{"HK", "", R"(
-  nll         |                       | t2      | root(
-  log-softmax
+  nll         |                       |         | root(
+  log-softmax | one=4 eq=1 all=1      | all eq one t2
   to bf16
-  lm_head     |                       | hook:gw
-  final norm  | NB[f](N,H){dy=gi}     |         | model( final_norm
+  lm_head
+  final norm  | NB[f](N,H){dy=gi head=HEAD} |    | model( final_norm
 )"};
 
 // End of backward, tied weights, ZeRO 0-2: three [V,H] tensors for a moment.
@@ -82,6 +95,16 @@ inline constexpr TableText HE{"HE", "", R"(
 // Tied, ZeRO-3: summed in place.
 inline constexpr TableText E3{"E3", "", R"(
   embedding | dE=2VH | dout dE hook:head | embed_tokens(
+)"};
+
+// embedding_dense_backward sorts more than 3,072 indices (aten/src/ATen/native/cuda/EmbeddingBackwardKernel.cu):
+// m segments at most, p partial sums. The gradient is dE, as before.
+inline constexpr TableText ES{"ES", "", R"(
+  sort      | si=8N oi=8N ar=8N cb=srt | cb ar          | embed_tokens(
+  embedding | dE=2VH
+  segments  | so=8N ns=8 du=8N cb=cub4 | cb du
+  partials  | ps=8m po=8m cb=cub4      | cb
+  sums      | np=8 pp=8p gs=4pH        | gs pp np po ps ns so oi si
 )"};
 
 // Untied.
@@ -100,12 +123,12 @@ inline constexpr TableText BR{"BR", "", R"(
 // Liger's fused linear cross entropy: one chunk of logits at a time; the gradients are made in the forward.
 inline constexpr TableText HL{"HL", "", R"(
   final norm    | NF[f](N,H)                          | ^ <xlast>   | final_norm
-  model returns |                                     | <emb> <pos> | )model
-  labels        | lab=8N+8B
+  model returns |                                     | <args> | )model
+  labels        | lab=8N+8B                           |             | lm_head_weight(
   buffers       | gi=2NH gw=2VH l1=4N mk=N cn=8 cr=8N | cr cn
   chunk         | ck=2cV @cublas                      | ck
   sum           | loss=4                              | mk l1 lab f.y
-  return        |                                     |             | )root
+  return        |                                     | ^           | )root
 )"};
 
 }  // namespace zplan::tables

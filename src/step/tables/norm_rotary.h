@@ -31,7 +31,7 @@ inline constexpr TableText NE{"NE", "NZ", R"(
 // backward, weight trainable; gradient comes in as dy, leaves as dx.
 inline constexpr TableText NB{"NB", "", R"(
   mul      | dn=2RC pr=2RC
-  sum rows | dw=2C ws=ws(R,C) sem=sem(R,C) | sem ws pr dy n hook:dw
+  sum rows | dw=2C ws=ws(R,C) sem=sem(R,C) | sem ws pr dy n hook:<head> hook:dw
   to fp32  | d32=4RC                       | dn
   mul32    | e1=4RC e2=4RC es=4R           | e1 d32
   rsqrt    | a1=4R a2=4R a3=4R             | a2 a1 es rs
