@@ -1,0 +1,75 @@
+// Closed forms of what a micro-step keeps and needs for activations: sums of the event tables, never above what the
+// events add up to. docs/memory-model.md#activation-bounds
+#pragma once
+
+#include <cstdint>
+
+#include "spec/model.h"
+#include "spec/workload.h"
+#include "units/units.h"
+
+namespace zplan {
+
+// Sizes of one micro-step, named as in the tables.
+struct MicroStep {
+  std::int64_t tokens = 0;  // N
+  std::int64_t layers = 0;
+  std::int64_t checkpointed = 0;     // of them: only their input is kept
+  Bytes kept_layer;         // by one layer that is not checkpointed, or while a checkpointed one runs backward
+  Bytes boundary;           // 2NH
+  Bytes logits;             // NV, times a width
+  Bytes outside_layers;     // final norm and its output
+  Bytes mlp;                // NF, times a width
+};
+
+// Bytes a layer keeps for backward for each token. Section numbers of the tables' sums:
+//   full, sdpa        16H + 8 + 10A + 10K + 8h + 4g + 8F
+//   full, eager       16H + 8 + 14A +  6K + 4h + 4g + 8F + 6hS
+//   Liger norms, rope, SwiGLU   8H + 8 + 6A + 6K + 8h + 4g + 6F
+//   LoRA, bf16        12H + 8 +  8A +  8K + 8h + 4g + 8F + 14r; fp32 adapters (ZeRO-3): + 20H + 4A + 4F + 14r
+//   experts           in place of 8F: 4kH + 8kM + 4E + 39k + 4
+// Without q and k norms 6A + 6K + 4(h + g) of it fall away.
+inline std::int64_t kept_per_token(const Model& m, const Workload& w, bool fp32_adapters) {
+  const auto H = m.hidden, A = m.attention_width(), K = m.kv_width(), h = m.heads, g = m.kv_heads, F = m.intermediate;
+  const auto norms = m.qk_norm ? 0 : 6 * A + 6 * K + 4 * (h + g);
+  const bool lora = w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora;
+  if (m.experts) {
+    const auto& e = *m.experts;
+    const auto k = e.per_token, M = e.intermediate;
+    return 16 * H + 8 + 10 * A + 10 * K + 8 * h + 4 * g + 4 * k * H + 8 * k * M + 4 * e.count + 39 * k + 4 - norms;
+  }
+  if (lora) {
+    const auto r = w.lora_rank;
+    const auto bf16 = 12 * H + 8 + 8 * A + 8 * K + 8 * h + 4 * g + 8 * F + 14 * r;
+    return bf16 + (fp32_adapters ? 20 * H + 4 * A + 4 * F + 14 * r : 0) - norms;
+  }
+  if (w.kernels.rms_norm || w.kernels.rope || w.kernels.swiglu) {
+    return 8 * H + 8 + 6 * A + 6 * K + 8 * h + 4 * g + 6 * F - (m.qk_norm ? 0 : 2 * A + 2 * K + 4 * (h + g));
+  }
+  if (w.attention == Attention::Eager) {
+    return 16 * H + 8 + 14 * A + 6 * K + 4 * h + 4 * g + 8 * F + 6 * h * w.seq_len - norms;
+  }
+  return 16 * H + 8 + 10 * A + 10 * K + 8 * h + 4 * g + 8 * F - norms;
+}
+
+inline std::int64_t checkpointed_layers(const Model& m, const Recompute& recompute) {
+  return recompute.every > 0 ? ceil_div(m.layers, recompute.every) : 0;
+}
+
+inline MicroStep micro_step(const Model& m, const Workload& w, std::int64_t micro_batch, bool zero3) {
+  const bool lora = w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora;
+  const auto N = micro_batch * w.seq_len;
+  MicroStep s;
+  s.tokens = N;
+  // Nothing below the first trained layer is kept.
+  s.layers = w.finetune == Finetune::Freeze ? m.layers - w.freeze_layers : m.layers;
+  s.checkpointed = w.finetune == Finetune::Freeze ? 0 : checkpointed_layers(m, w.recompute);
+  s.kept_layer = {N * kept_per_token(m, w, lora && zero3)};
+  s.boundary = {w.recompute.offload ? 0 : 2 * N * m.hidden};
+  s.logits = {N * m.vocab};
+  s.outside_layers = {lora ? N * (4 * m.hidden + 4) : N * (6 * m.hidden + 4)};  // f.x32, f.rs and, trained, f.n
+  s.mlp = {m.experts || lora ? 0 : N * m.intermediate};
+  return s;
+}
+
+}  // namespace zplan
