@@ -356,7 +356,9 @@ class LayerTables {
   TableRows attention(TableRows rows) const {
     if (run_.workload.attention != Attention::Eager || adapted_) return rows;
     const bool backward = rows.front().step == "down";
-    return replaced(std::move(rows), parse_rows(backward ? tables::EB.rows : tables::EF.rows));
+    if (!backward) return replaced(std::move(rows), parse_rows(tables::EF.rows));
+    rows = replaced(std::move(rows), parse_rows(tables::EB.rows));
+    return zero3_ ? replaced(std::move(rows), parse_rows(tables::EZ.rows)) : rows;
   }
 
   TableRows finished(TableRows rows) const {

@@ -31,4 +31,10 @@ inline constexpr TableText EB{"EB", "LB", R"(
   v_proj 2 | dWv=2HK z1=2NH    | dvc hook:dWv
 )"};
 
+// The same with ZeRO-3's linear, which makes the input gradient first: rows o_proj and v_proj of L3.
+inline constexpr TableText EZ{"EZ", "EB", R"(
+  o_proj   | do=2NA dWo=2HA    | o hook:dWo   | self_attn( o_proj
+  v_proj 2 | a.dy=2NH dWv=2HK  | dvc hook:dWv
+)"};
+
 }  // namespace zplan::tables
