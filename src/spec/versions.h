@@ -45,6 +45,10 @@ struct DeepSpeedSwitches {
 };
 DeepSpeedSwitches deepspeed_switches(const Version& version);
 
+// transformers: what the Trainer's gradient_checkpointing_kwargs can say (every_n_layers, offload), and since when.
+inline constexpr Version first_checkpointing_every_n_layers{5, 16, 0};
+inline constexpr Version first_checkpoint_offload{5, 17, 0};
+
 struct Versions {
   Version deepspeed{0, 19, 8};
   Version torch{2, 11, 0};
