@@ -1,9 +1,9 @@
 // ds_config.json: every key that has an effect in the plan's stage, with its number, in the order a person reads it.
 // Keys without effect there and keys that the plan's DeepSpeed does not know are left out: unknown keys inside a
 // section stop DeepSpeed, and a key without effect misleads.
+#include "io/ds_config_reader.h"
 #include "io/emit.h"
 #include "io/json_text.h"
-#include "spec/error.h"
 
 namespace zplan {
 namespace {
@@ -47,7 +47,10 @@ Json bf16(const Run& run, bool keep_auto) {
   if (!run.ds.bf16_check_grad_overflow && run.versions.switches.bf16_overflow_check) {
     section["check_grad_overflow"] = false;
   }
-  if (run.ds.bf16_immediate_grad_update) section["immediate_grad_update"] = true;
+  // Its default was true in older versions (0.16.9) and is false since 0.19.6.
+  if (run.ds.bf16_immediate_grad_update || run.versions.deepspeed < Version{0, 19, 6}) {
+    section["immediate_grad_update"] = run.ds.bf16_immediate_grad_update;
+  }
   if (run.ds.bf16_master_weights_and_grads) section["bf16_master_weights_and_grads"] = true;
   if (run.ds.bf16_optimizer_states) section["bf16_optimizer_states"] = true;
   return section;
@@ -83,7 +86,7 @@ Json offload_param(const OffloadParam& o) {
   return section;
 }
 
-// The Trainer's formulas for "auto": hidden^2, 0.9 hidden^2 and 10 hidden.
+// A size for which the Trainer has a formula.
 Json sized(std::int64_t value, std::int64_t trainers, bool keep_auto) {
   return filled(value, keep_auto && value == trainers);
 }
@@ -93,8 +96,8 @@ void add_stage_3(Json& section, const Run& run, bool keep_auto) {
   const std::int64_t h = run.model.hidden;
   section["sub_group_size"] = z.sub_group_size;
   section["stage3_prefetch_bucket_size"] =
-      sized(z.stage3_prefetch_bucket_size, static_cast<std::int64_t>(0.9 * static_cast<double>(h * h)), keep_auto);
-  section["stage3_param_persistence_threshold"] = sized(z.stage3_param_persistence_threshold, 10 * h, keep_auto);
+      sized(z.stage3_prefetch_bucket_size, hf_prefetch_bucket_size(h), keep_auto);
+  section["stage3_param_persistence_threshold"] = sized(z.stage3_param_persistence_threshold, hf_persistence_threshold(h), keep_auto);
   const ZeroConfig defaults;
   if (z.stage3_model_persistence_threshold != defaults.stage3_model_persistence_threshold) {
     section["stage3_model_persistence_threshold"] = z.stage3_model_persistence_threshold;
@@ -123,7 +126,7 @@ Json zero_optimization(const Run& run, bool keep_auto) {
   section["overlap_comm"] = z.overlap_comm;
   section["reduce_scatter"] = z.reduce_scatter;
   section["reduce_bucket_size"] =
-      sized(z.reduce_bucket_size, run.model.hidden * run.model.hidden, keep_auto);
+      sized(z.reduce_bucket_size, hf_reduce_bucket_size(run.model.hidden), keep_auto);
   if (z.stage == 3) {
     add_stage_3(section, run, keep_auto);
   } else {

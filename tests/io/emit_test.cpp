@@ -1,9 +1,11 @@
 #include "io/emit.h"
 
+#include "io/ds_config_reader.h"
 #include "io/emit_arguments.h"
 #include "io/json_text.h"
 #include "spec/error.h"
 #include "tests/catch.h"
+#include "tests/io/emit_plans.h"
 
 using namespace zplan;
 
@@ -87,6 +89,21 @@ TEST_CASE("a strategy that the plan's versions cannot run is refused", "[io]") {
   SECTION("another number of GPUs than the plan's") {
     CHECK(refusal(run, cluster_of(2, 4)) ==
           "--gpus 2x4xA: the plan is for 4 ranks, the cluster has 8 GPUs\n  fix: plan for the GPUs that there are");
+  }
+}
+
+TEST_CASE("zplan reads back every ds_config.json as the strategy it was written from", "[io]") {
+  for (const EmitCase& c : emit_cases()) {
+    INFO(c.name);
+    DsContext context{c.run.world_size, c.run.versions, {}};
+    if (c.options.keep_auto) {
+      context.hf = HfArguments{c.run.model.hidden, c.run.ds.train_micro_batch_size_per_gpu,
+                               c.run.ds.gradient_accumulation_steps, c.run.ds.gradient_clipping, c.run.ds.precision};
+    }
+    const auto file = read_ds_config(emit_ds_config(c.run, c.options), "ds_config.json", context);
+    CHECK(file.config == c.run.ds);
+    for (const Note& note : file.notes) FAIL_CHECK(note.code << ": " << note.text);
+    CHECK(file.optimizer_type == (c.run.workload.optimizer == OptimizerKind::DeepSpeedAdam ? "adamw" : ""));
   }
 }
 
