@@ -1,0 +1,67 @@
+#include "plan/host_need.h"
+
+#include <algorithm>
+
+namespace zplan {
+namespace {
+
+// A real rank's resident set before the model: 1.0 GB of interpreter, torch and DeepSpeed, 2.2 GB with NCCL and its
+// loaded kernels (measured, docs/memory-model.md#host).
+constexpr Bytes kProcess{2'250'000'000};
+
+// torch's pinned allocator rounds to the next power of two and gives nothing back (CachingHostAllocator).
+std::int64_t rounded(std::int64_t bytes, bool pinned) {
+  if (!pinned || bytes <= 0) return std::max<std::int64_t>(bytes, 0);
+  std::int64_t power = 1;
+  while (power < bytes) power *= 2;
+  return power;
+}
+
+}  // namespace
+
+HostNeed host_need(const Shard& s, const Workload& w, const DsConfig& ds) {
+  const auto lp = width(ds.precision).count, accumulation = width(ds.accumulation_dtype()).count;
+  const auto& z = ds.zero;
+  HostNeed need;
+  need.process = kProcess;
+  if (z.stage < 3) {
+    if (w.load == Load::Cpu) need.transient = {lp * s.elements};
+    if (z.stage == 0 || z.offload_optimizer.device == OffloadDevice::None) return need;
+    // stage_1_and_2.py:__init__: fp32 master, fp32 gradients, staging of updated parameters, a gradient buffer.
+    const bool pin = z.offload_optimizer.pin_memory;
+    const std::int64_t fixed = 2 * rounded(4 * s.flat_part, pin) + rounded(lp * s.flat_part, pin) + rounded(lp * s.largest, pin);
+    const std::int64_t accumulated = ds.gradient_accumulation_steps > 1 ? lp * s.touched : 0;
+    (pin ? need.pinned : need.pageable) = {fixed + accumulated};
+    need.pageable += Bytes{8 * s.flat_part};
+    need.transient = {std::max<std::int64_t>(0, need.transient.count - fixed)};
+    return need;
+  }
+  need.transient = {lp * s.part};  // defragmentation moves the partitions through the host (runtime/utils.py:defragment)
+  const auto group = std::min(z.sub_group_size, s.part);
+  const auto groups = group > 0 ? ceil_div(s.part, group) : 0;
+  if (z.offload_optimizer.device == OffloadDevice::Cpu) {
+    const bool pin = z.offload_optimizer.pin_memory;
+    const std::int64_t gradients = groups * rounded(4 * (groups > 0 ? ceil_div(s.part, groups) : 0), pin) + rounded(accumulation * s.part, pin);
+    (pin ? need.pinned : need.pageable) = {gradients};
+    need.pageable += Bytes{12 * s.part};
+    need.transient = {std::max(need.transient.count, lp * group)};
+  } else if (z.offload_optimizer.device == OffloadDevice::Nvme) {
+    need.pinned = {z.offload_optimizer.buffer_count * 4 * group + rounded(accumulation * s.part, z.offload_optimizer.pin_memory)};
+  }
+  if (z.offload_param.device == OffloadDevice::Cpu) {
+    need.pinned += Bytes{rounded(lp * (s.part + s.frozen_part), true)};  // always pinned
+  } else if (z.offload_param.device == OffloadDevice::Nvme) {
+    need.pinned += Bytes{lp * (z.offload_param.buffer_count * z.offload_param.buffer_size +
+                               std::min(z.offload_param.max_in_cpu, s.part + s.frozen_part))};
+  }
+  return need;
+}
+
+Bytes nvme_need(const Shard& s, const DsConfig& ds) {
+  std::int64_t bytes = 0;
+  if (ds.zero.offload_optimizer.device == OffloadDevice::Nvme) bytes += 16 * s.part;
+  if (ds.zero.offload_param.device == OffloadDevice::Nvme) bytes += width(ds.precision).count * (s.part + s.frozen_part);
+  return {bytes};
+}
+
+}  // namespace zplan
