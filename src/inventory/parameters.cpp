@@ -130,6 +130,10 @@ std::vector<Parameter> parameters(const Model& model, const Workload& workload) 
 
 std::vector<Parameter> parameters(const Model& model) { return parameters(model, Workload{}); }
 
+std::int64_t parameter_group(const Parameter& p, std::int64_t groups) {
+  return groups > 1 && (p.role == Role::Bias || p.shape.size() == 1) ? 1 : 0;
+}
+
 Elements total_elements(const std::vector<Parameter>& parameters) {
   Elements n;
   for (const auto& p : parameters) n += Elements{p.numel};

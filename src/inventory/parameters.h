@@ -42,6 +42,10 @@ std::vector<Parameter> parameters(const Model& model, const Workload& workload);
 // The plain model, everything trainable.
 std::vector<Parameter> parameters(const Model& model);
 
+// The optimizer's parameter group: with two groups as the HF Trainer makes them, norms and biases do not decay and
+// form group 1 (transformers trainer.py, get_decay_parameter_names).
+std::int64_t parameter_group(const Parameter& parameter, std::int64_t groups);
+
 // Sum over the tensors.
 Elements total_elements(const std::vector<Parameter>& parameters);
 Elements trainable_elements(const std::vector<Parameter>& parameters);

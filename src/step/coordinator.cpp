@@ -306,7 +306,7 @@ void Coordinator::release(std::int32_t module, bool forward, bool recompute) {
     active.erase(std::remove(active.begin(), active.end(), module), active.end());
     // A recomputed graph saves a detached alias of each trainable weight: its storage outlives the release
     // (torch/utils/checkpoint.py, _recomputation_hook).
-    const bool saved = recompute && state_[static_cast<std::size_t>(p)].trainable;
+    const bool saved = recompute && run_.workload.recompute.impl == RecomputeImpl::NonReentrant && state_[static_cast<std::size_t>(p)].trainable;
     if (contains(releasable, p)) release_parameter(p, saved);
   }
 }

@@ -8,8 +8,13 @@
 
 namespace zplan {
 
+std::int64_t reduction_blocks(std::int64_t n, std::int64_t sm_count) {
+  const auto per_thread = ceil_div(n, 512);
+  return std::max(std::min(4 * sm_count, ceil_div(per_thread, 16)), ceil_div(per_thread, 256));
+}
+
 NormScratch norm_scratch(std::int64_t n, std::int64_t sm_count) {
-  const auto blocks = std::min(ceil_div(n, 8192), 4 * sm_count);
+  const auto blocks = reduction_blocks(n, sm_count);
   return {blocks > 1 ? 8 * blocks : 0};
 }
 

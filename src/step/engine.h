@@ -24,8 +24,10 @@ struct Accumulation {
   bool boundary() const { return micro_step + 1 == micro_steps; }
 };
 
-// Scratch of a torch reduction of n doubles to one value (vector norm): one partial result per thread block, at
-// most four blocks a multiprocessor, and a semaphore. aten/src/ATen/native/cuda/Reduce.cuh.
+// Thread blocks of a torch reduction of n elements to one value: 512 threads each, at least 16 and at most 256 values
+// a thread, four blocks a multiprocessor between. aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig.
+std::int64_t reduction_blocks(std::int64_t n, std::int64_t sm_count);
+// Scratch of a vector norm of n doubles: one partial result per block (and a semaphore).
 struct NormScratch {
   std::int64_t bytes = 0;  // 0: one block, no scratch
 };

@@ -1,5 +1,6 @@
 // Chooses the event tables for a run's kernels and turns them into instructions.
 #include <algorithm>
+#include <initializer_list>
 #include <array>
 #include <map>
 #include <set>
@@ -84,15 +85,17 @@ TableRows without_qk_norm(TableRows rows, bool adapted) {
 }
 
 // Linears of q, k and v with a bias (Qwen2): addmm and ZeRO-3's linear make the input gradient, then the weight's,
-// then the bias's, whose hook comes first.
-TableRows with_qkv_bias(TableRows rows) {
+// then the bias's. addmm's bias hook comes before its weight's, zero/linear.py's after.
+TableRows with_qkv_bias(TableRows rows, bool zero3) {
   const std::array<std::array<const char*, 3>, 3> linears = {{{"v_proj", "v", "K"}, {"k_proj", "k", "K"}, {"q_proj", "q", "A"}}};
   for (auto& row : rows) {
     for (const auto& [step, letter, columns] : linears) {
       const std::string hook = std::string("hook:dW") + letter;
       const auto at = row.frees.find(hook);
       if (row.step != step || at == std::string::npos) continue;
-      row.frees.insert(at, std::string("hook:db") + letter + " ");
+      const std::string bias = std::string("hook:db") + letter;
+      if (zero3) row.frees.insert(at + hook.size(), " " + bias);
+      else row.frees.insert(at, bias + " ");
       row.frees.insert(0, "sem ws ");
       if (row.allocates.rfind("dW", 0) == 0) {  // plain linear: weight first, now second
         const auto space = row.allocates.find(' ');
@@ -288,16 +291,16 @@ class LayerTables {
 
   // Kept for backward.
   TableRows forward() const {
-    if (!adapted_) return finished(attention(book_.rows("LF")));
+    if (!adapted_) return finished(attention(book_.rows("LF"), Part::Kept));
     auto rows = book_.rows("LG");
     if (run_.workload.finetune == Finetune::Qlora) rows = with_macro(rows, "GF", "QF");
     if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
-    return finished(attention(rows));
+    return finished(rows);
   }
 
   // Nothing kept: eval, or a checkpointed region.
   TableRows forward_nothing_kept() const {
-    if (!adapted_) return finished(attention(book_.rows("LE")));
+    if (!adapted_) return finished(attention(book_.rows("LE"), Part::NothingKept));
     auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GF"), "NZ", "NE");
     const std::map<std::string, std::string> frees = {
         {"sdpa", "cw lse seed off"}, {"silu", "^ gt.y"}, {"mul", "s u.y"}, {"residual 2", "d.y h1 ^"}};
@@ -306,7 +309,7 @@ class LayerTables {
       if (row.step == "o_proj") row.allocates += "{fr=o q.r k.r v.y a.y}";
       if (row.step == "down") row.allocates += "{fr=p b.y}";
     }
-    return finished(attention(rows));
+    return finished(rows);
   }
 
   // Run again inside the backward of a checkpointed layer.
@@ -335,7 +338,7 @@ class LayerTables {
     for (auto& row : rows) {
       if (!checkpointed && row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
       const auto held = row.allocates.find("{xin=x}");
-      if (held != std::string::npos) row.allocates.replace(held, 7, "{xin=sin cos pos x}");
+      if (held != std::string::npos) row.allocates.replace(held, 7, "{xin=<mask> sin cos pos x}");
     }
     return rows;
   }
@@ -343,26 +346,37 @@ class LayerTables {
  private:
   TableRows layer_backward(bool checkpointed) const {
     if (adapted_) {
-      if (fp32_adapters_) return finished(attention(book_.rows("LZ")));
+      if (fp32_adapters_) return finished(book_.rows("LZ"));
       auto rows = book_.rows("LH");
       if (run_.workload.finetune == Finetune::Qlora) rows = with_macro(with_macro(rows, "GB", "QB"), "GA", "QA");
-      return finished(attention(rows));
+      return finished(rows);
     }
     const bool reentrant = checkpointed && run_.workload.recompute.impl == RecomputeImpl::Reentrant;
-    const char* name = reentrant ? "LR" : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
-    return finished(attention(book_.rows(name)));
+    const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
+    return finished(attention(book_.rows(name), checkpointed && !reentrant ? Part::CheckpointedBackward : Part::Backward));
   }
 
-  TableRows attention(TableRows rows) const {
+  enum class Part { Kept, NothingKept, Backward, CheckpointedBackward };
+  // The attention of the run in place of sdpa's rows.
+  TableRows attention(TableRows rows, Part part) const {
     if (run_.workload.attention != Attention::Eager || adapted_) return rows;
-    const bool backward = rows.front().step == "down";
-    if (!backward) return replaced(std::move(rows), parse_rows(tables::EF.rows));
-    rows = replaced(std::move(rows), parse_rows(tables::EB.rows));
-    return zero3_ ? replaced(std::move(rows), parse_rows(tables::EZ.rows)) : rows;
+    const auto patch = [&](std::initializer_list<const char*> texts) {
+      TableRows out = std::move(rows);
+      for (const auto* text : texts) out = replaced(std::move(out), parse_rows(text));
+      return out;
+    };
+    switch (part) {
+      case Part::Kept: return patch({tables::EF.rows});
+      case Part::NothingKept: return patch({tables::EE.rows});
+      case Part::Backward: return zero3_ ? patch({tables::EB.rows, tables::EZ.rows}) : patch({tables::EB.rows});
+      case Part::CheckpointedBackward:
+        return zero3_ ? patch({tables::EB.rows, tables::EZ.rows, tables::EN.rows}) : patch({tables::EB.rows, tables::EC.rows});
+    }
+    return rows;
   }
 
   TableRows finished(TableRows rows) const {
-    if (run_.model.qkv_bias && !adapted_) rows = with_qkv_bias(std::move(rows));
+    if (run_.model.qkv_bias && !adapted_) rows = with_qkv_bias(std::move(rows), zero3_);
     return run_.model.qk_norm ? rows : without_qk_norm(std::move(rows), adapted_);
   }
 
@@ -388,12 +402,17 @@ Script make_script(const Run& run) {
     const Bound drop_input = first ? Bound{} : xprev;
     auto& plain = s.layers[first][0];
     plain.forward = c.layer(tables.forward(), Pass::Forward, first, drop_input);
-    plain.backward = c.layer(tables.backward(false, first), Pass::Backward, first, {});
+    const Bound masks = run.workload.attention == Attention::Eager ? Bound{{"mask", {"mask"}}} : Bound{};
+    plain.backward = c.layer(tables.backward(false, first), Pass::Backward, first, masks);
     auto& checkpointed = s.layers[first][1];
     checkpointed.forward = c.layer(tables.forward_nothing_kept(), Pass::Forward, first, {});
     const auto again = c.layer(tables.recompute(), Pass::Forward, first, {});
-    checkpointed.backward = c.layer(tables.backward(true, first), Pass::Backward, first, {}, &again);
-    if (reentrant) checkpointed.backward.insert(checkpointed.backward.begin(), again.begin(), again.end());
+    checkpointed.backward = c.layer(tables.backward(true, first), Pass::Backward, first, masks, &again);
+    if (reentrant) {
+      auto first_again = again;
+      for (auto& i : first_again) i.recompute = true;
+      checkpointed.backward.insert(checkpointed.backward.begin(), first_again.begin(), first_again.end());
+    }
   }
 
   auto begin = book.rows(zero3 ? "P3" : "PF");
@@ -409,7 +428,7 @@ Script make_script(const Run& run) {
   // The last layer's output goes with the final norm's cast, the embedding with the model's forward, unless
   // checkpointing holds them as boundaries.
   // Qwen2Model and Qwen3Model drop the embedding first, the other models the position ids.
-  const bool qwen = run.model.model_type == "qwen2" || run.model.model_type == "qwen3" || run.model.model_type.empty();
+  const bool qwen = run.model.model_type == "qwen2" || run.model.model_type == "qwen3";
   std::vector<std::string> arguments;
   if (!boundaries) {
     arguments = qwen ? std::vector<std::string>{"emb", "pos"} : std::vector<std::string>{"pos", "emb"};
@@ -432,7 +451,9 @@ Script make_script(const Run& run) {
   if (adapted) embedding.clear();
   embedding = append(embedding, book.rows("BE"));
   s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});
-  s.backward_return = c.outer(book.rows("BR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}});
+  // CheckpointFunction holds its arguments until the graph goes with the loss.
+  const std::vector<std::string> arguments_held = boundaries && reentrant ? std::vector<std::string>{"sin", "cos", "pos"} : std::vector<std::string>{};
+  s.backward_return = c.outer(book.rows("BR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}, {"held", arguments_held}});
   return c.finish();
 }
 

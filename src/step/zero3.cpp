@@ -33,6 +33,7 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       bucket_label_(recorder.label("reduce bucket", Component::CommBuckets)),
       grad_label_(recorder.label("flat buffer of the gradient partitions", Component::Gradients)),
       cat_label_(recorder.label("gradients flattened for the reduce-scatter", Component::CommBuckets)),
+      cast_label_(recorder.label("gradient partition in the accumulation dtype", Component::CommBuckets)),
       norm_label_(recorder.label("gradient partition in double, for the norm", Component::StepTransients)),
       flat_grad_label_(recorder.label("flattened gradient of sub-group", Component::StepTransients)),
       fp32_grad_label_(recorder.label("fp32 gradient of sub-group", Component::StepTransients)),
@@ -50,14 +51,16 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
     g = {};
   };
   SubGroup group;
-  for (std::size_t i = 0; i < script.parameters.size(); ++i) {
-    if (!script.parameters[i].trainable) continue;
-    const auto p = static_cast<std::int32_t>(i);
-    group.parameters.push_back(p);
-    group.elements += partition(p);
-    if (group.elements >= run.ds.zero.sub_group_size) close(group);
+  for (std::int64_t g = 0; g < run.workload.parameter_groups; ++g) {
+    for (std::size_t i = 0; i < script.parameters.size(); ++i) {
+      if (!script.parameters[i].trainable || parameter_group(script.parameters[i], run.workload.parameter_groups) != g) continue;
+      const auto p = static_cast<std::int32_t>(i);
+      group.parameters.push_back(p);
+      group.elements += partition(p);
+      if (group.elements >= run.ds.zero.sub_group_size) close(group);
+    }
+    close(group);
   }
-  close(group);
 }
 
 // zero.Init: every module's parameters are built in full, partitioned and dropped (PP:_partition_param).
@@ -180,11 +183,35 @@ void Zero3::reduce_bucket() {
   if (bucket_.empty()) return;
   std::sort(bucket_.begin(), bucket_.end(), [](const InBucket& a, const InBucket& b) { return a.parameter < b.parameter; });
   const bool in_place = bucket_.size() == 1 && parameter(bucket_[0].parameter).numel % run_.world_size == 0;
+  const bool averaged = !run_.ds.zero.reduce_scatter && run_.ds.zero.contiguous_gradients &&
+                        bucket_elements_ <= run_.ds.zero.reduce_bucket_size;
   BlockId cat = -1;
-  if (run_.ds.zero.reduce_scatter && !in_place) {
+  if (averaged) {  // S3:__avg_scatter_contiguous_grads all-reduces the bucket and scales a copy of it
+    cat = recorder_.allocate(bucket_elements_ * width(run_.ds.precision).count, cat_label_, -1, reduce_stream_);
+  } else if (!in_place) {
+    // Partitions of all ranks, interleaved; a short one is padded by a tensor of its own.
+    const auto lp = width(run_.ds.precision).count;
+    std::vector<BlockId> padding;
     std::int64_t elements = 0;
-    for (const auto& b : bucket_) elements += partition(b.parameter) * run_.world_size;
-    cat = recorder_.allocate(elements * width(run_.ds.precision).count, cat_label_, -1, reduce_stream_);
+    for (std::int64_t rank = 0; rank < run_.world_size; ++rank) {
+      for (const auto& b : bucket_) {
+        const auto n = partition(b.parameter), whole = parameter(b.parameter).numel;
+        const auto missing = n - std::clamp<std::int64_t>(whole - rank * n, 0, n);
+        if (missing > 0) padding.push_back(recorder_.allocate(missing * lp, cat_label_, b.parameter, reduce_stream_));
+        elements += n;
+      }
+    }
+    cat = recorder_.allocate(elements * lp, cat_label_, -1, reduce_stream_);
+    for (auto it = padding.rbegin(); it != padding.rend(); ++it) recorder_.free(*it);
+  }
+  // Partitions are cast to the accumulation dtype before they are added.
+  std::vector<BlockId> casts;
+  if (run_.ds.accumulation_dtype() != run_.ds.precision) {
+    for (const auto& b : bucket_) {
+      casts.push_back(recorder_.allocate(partition(b.parameter) * width(run_.ds.accumulation_dtype()).count, cast_label_,
+                                         b.parameter, reduce_stream_));
+    }
+    if (cat >= 0) recorder_.free(std::exchange(cat, -1));
   }
   for (const auto& b : bucket_) {
     partition_gradient(b.parameter);
@@ -192,6 +219,7 @@ void Zero3::reduce_bucket() {
     recorder_.record_stream(b.own, reduce_stream_);
     recorder_.free(b.own);
   }
+  for (auto it = casts.rbegin(); it != casts.rend(); ++it) recorder_.free(*it);
   if (cat >= 0) recorder_.free(cat);
   bucket_.clear();
   bucket_elements_ = 0;
@@ -247,7 +275,25 @@ void Zero3::after_backward(const Accumulation&) {
 void Zero3::overflow_check() {
   std::int64_t elements = 0;
   for (const auto& g : groups_) elements += g.elements;
-  recorder_.free(recorder_.allocate(elements, overflow_label_, -1, reduce_stream_));
+  const auto one = [&](std::int64_t bytes) { return recorder_.allocate(bytes, overflow_label_, -1, reduce_stream_); };
+  const auto any = [&] {
+    const auto result = one(1), scratch = one(reduction_blocks(elements, run_.gpu.sm_count)), semaphore = one(4);
+    recorder_.free(semaphore);
+    recorder_.free(scratch);
+    return result;
+  };
+  // isinf is abs() == inf.
+  const auto magnitude = one(width(run_.ds.accumulation_dtype()).count * elements), isinf = one(elements);
+  recorder_.free(magnitude);
+  const auto any_inf = any();
+  recorder_.free(isinf);
+  recorder_.free(any_inf);
+  const auto isnan = one(elements), any_nan = any();
+  recorder_.free(isnan);
+  recorder_.free(any_nan);
+  const auto clone = one(1), overflow = one(1);
+  recorder_.free(clone);
+  recorder_.free(overflow);
 }
 
 // S3:get_grad_norm_direct, one sub-group after the other.

@@ -69,4 +69,11 @@ inline constexpr TableText LR{"LR", "LB", R"(
   end        |                   | out dout x dout:=dh
 )"};
 
+// Reentrant, ZeRO-3.
+inline constexpr TableText R3{"R3", "L3", R"(
+  post norm  | NB[b](N,H) dh=2NH | ^ b.dx                  | post_norm
+  input norm | NB[a](N,H)        | ^ a.dx                  | input_norm )layer
+  end        |                   | out dout x dout:=dh
+)"};
+
 }  // namespace zplan::tables

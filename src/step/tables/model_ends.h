@@ -117,7 +117,7 @@ inline constexpr TableText BE{"BE", "", R"(
   graph done | | i3
 )"};
 inline constexpr TableText BR{"BR", "", R"(
-  return | | i2 i1 <loss>
+  return | | i2 i1 <held> <loss>
 )"};
 
 // Liger's fused linear cross entropy: one chunk of logits at a time; the gradients are made in the forward.
