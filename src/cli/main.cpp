@@ -1,9 +1,37 @@
-// The zplan command: one file per subcommand, errors caught once, exit codes 0 / 1 / 2.
-#include <cstdio>
+// The zplan command.
+#include <unistd.h>
 
-#include "spec/error.h"
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
 
-int main() {
-  std::fprintf(stderr, "zplan: no command yet\n");
-  return 2;
+#include "cli/program.h"
+
+namespace {
+
+bool shows_colours() {
+  const char* off = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) != 0 && (off == nullptr || *off == '\0') &&
+         (term == nullptr || std::strcmp(term, "dumb") != 0);
+}
+
+// models/ and hardware/: where ZPLAN_DATA says, else beside an installed program, else where it was built from.
+std::string data_folder() {
+  if (const char* said = std::getenv("ZPLAN_DATA"); said != nullptr && *said != '\0') return said;
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    const auto installed = self.parent_path().parent_path() / "share" / "zplan";
+    if (std::filesystem::is_directory(installed / "models", error)) return installed.string();
+  }
+  return ZPLAN_DATA_DIR;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  zplan::Console console{std::cout, std::cerr, shows_colours(), ::isatty(STDERR_FILENO) != 0};
+  return zplan::run_program({argv + 1, argv + argc}, data_folder(), console);
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/model_reader.h"
+#include "io/natural_order.h"
 #include "io/suggest.h"
 #include "spec/error.h"
 
@@ -70,6 +71,9 @@ Catalog load_catalog(const FileSource& files, const std::string& folder) {
   for (const std::string& file : files.list(folder + "/hardware/gpus")) {
     if (ends_with(file, ".json")) catalog.gpus.push_back(read_gpu(files.read(file), file));
   }
+  std::sort(catalog.models.begin(), catalog.models.end(), [](const ModelEntry& a, const ModelEntry& b) {
+    return natural_less(a.model.name, b.model.name);
+  });
   if (catalog.models.empty() || catalog.gpus.empty()) {
     throw InputError(folder, "no models/ and hardware/ here",
                      "set ZPLAN_DATA to the folder that holds zplan's models/ and hardware/");
@@ -129,23 +133,29 @@ const NodeEntry* find_node(const Catalog& catalog, const std::string& name) {
   return nullptr;
 }
 
+ModelEntry model_entry(const Catalog& catalog, const FileSource& files, const std::string& name,
+                       const std::string& where) {
+  if (const ModelEntry* entry = known_model(catalog, name)) return *entry;
+  for (const std::string& file : {name, name + "/config.json"}) {
+    if (!files.exists(file)) continue;
+    const std::string text = files.read(file);
+    return {read_model(text, file), file, text};
+  }
+  if (looks_like_a_path(name)) {
+    throw InputError(where, "there is no file '" + name + "'", "check the path of the model's config.json");
+  }
+  return find_model(catalog, name, where);  // throws, with the nearest names
+}
+
 Model model_named(const Catalog& catalog, const FileSource& files, const std::string& name,
                   const std::string& where) {
-  return model_named(catalog, files, name, where, nlohmann::json::object());
+  return model_entry(catalog, files, name, where).model;
 }
 
 Model model_named(const Catalog& catalog, const FileSource& files, const std::string& name,
                   const std::string& where, const nlohmann::json& overrides) {
-  if (const ModelEntry* entry = known_model(catalog, name)) {
-    return overrides.empty() ? entry->model : read_model(entry->text, entry->file, overrides);
-  }
-  if (files.exists(name)) return read_model(files.read(name), name, overrides);
-  const std::string inside = name + "/config.json";
-  if (files.exists(inside)) return read_model(files.read(inside), inside, overrides);
-  if (looks_like_a_path(name)) {
-    throw InputError(where, "there is no file '" + name + "'", "check the path of the model's config.json");
-  }
-  return find_model(catalog, name, where).model;  // throws
+  const ModelEntry entry = model_entry(catalog, files, name, where);
+  return overrides.empty() ? entry.model : read_model(entry.text, entry.file, overrides);
 }
 
 }  // namespace zplan

@@ -19,7 +19,7 @@ struct ModelEntry {
 };
 
 struct Catalog {
-  std::vector<ModelEntry> models;  // by family and size: as the files sort
+  std::vector<ModelEntry> models;  // by name, numbers by value
   std::vector<GpuEntry> gpus;
   std::vector<NodeEntry> nodes;
 };
@@ -34,6 +34,8 @@ const GpuEntry& find_gpu(const Catalog& catalog, const std::string& name, const 
 const NodeEntry* find_node(const Catalog& catalog, const std::string& name);
 
 // A model by name, or from the path of a config.json or of a folder with one.
+ModelEntry model_entry(const Catalog& catalog, const FileSource& files, const std::string& name,
+                       const std::string& where);
 Model model_named(const Catalog& catalog, const FileSource& files, const std::string& name,
                   const std::string& where);
 // The same with some keys of its config.json replaced.

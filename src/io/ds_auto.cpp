@@ -62,9 +62,8 @@ class Filler {
 
  private:
   void precision(const char* pointer, Precision wanted) {
-    std::optional<bool> on;
-    if (hf_.precision) on = *hf_.precision == wanted;
-    match(pointer, on, "--precision");
+    if (hf_.precision) match(pointer, std::optional(*hf_.precision == wanted), "--precision");
+    else fill(pointer, hf_.precision_if_auto == wanted);
   }
 
   json& config_;

@@ -22,7 +22,8 @@ struct HfArguments {
   std::optional<std::int64_t> micro_batch;    // per_device_train_batch_size
   std::optional<std::int64_t> grad_accum;     // gradient_accumulation_steps
   std::optional<double> max_grad_norm;        // the Trainer's default is 1.0
-  std::optional<Precision> precision;         // bf16 or fp16, or neither
+  std::optional<Precision> precision;         // bf16, fp16 or neither
+  Precision precision_if_auto = Precision::Bf16;  // what "auto" means where `precision` was not said
 };
 
 struct DsContext {

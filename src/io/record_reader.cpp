@@ -206,6 +206,11 @@ std::vector<RecordText> record_texts(const FileSource& files, const std::string&
   return records;
 }
 
+std::string record_id(const RecordText& text) {
+  const json value = parse_json(text.text, text.where);
+  return JsonObject(value, text.where).text_or("id", "");
+}
+
 Record read_record(const RecordText& text, const Catalog& catalog, const FileSource& files) {
   const json value = parse_json(text.text, text.where);
   const JsonObject object(value, text.where);

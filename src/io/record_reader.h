@@ -19,6 +19,9 @@ struct RecordText {
 // A file whose name ends in .jsonl holds a record a line (empty lines do not count); any other holds one.
 std::vector<RecordText> record_texts(const FileSource& files, const std::string& path);
 
+// The record's id, without reading the rest; empty if it has none.
+std::string record_id(const RecordText& text);
+
 // Every input resolved: the model by name with its overrides, the ds_config with the defaults of its DeepSpeed
 // version, the version switches, the card. Throws InputError. What it does not know but need not know (a key of
 // later records) becomes a note.

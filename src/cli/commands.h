@@ -1,0 +1,25 @@
+// The subcommands, one file each. add_X declares X's options; when the command line names X, `action` becomes what
+// runs it and returns the exit code. The options live as long as `app` does.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "cli/console.h"
+
+namespace zplan {
+
+using Action = std::function<int(Console&)>;
+
+struct Program {
+  CLI::App& app;
+  const std::string& data;  // the folder with models/ and hardware/
+  Action& action;           // set by the subcommand that was named
+};
+
+void add_check(Program& program);
+void add_gpus(Program& program);
+void add_models(Program& program);
+
+}  // namespace zplan
