@@ -78,7 +78,8 @@ std::string header(const Run& run, const Cluster& cluster, const EmitOptions& op
       "# MODEL, DATA and OUTPUT in the environment replace what is set below.\n#\n"
       "# The predicted memory is that of these settings. It changes with ds_config.json, the number of GPUs, the\n"
       "# micro-batch, accumulation, the length of a row, checkpointing, attention, the optimizer and the allocator's\n"
-      "# environment. Learning rate, schedule, epochs and data do not change it.\n"
+      "# environment. Learning rate, schedule, epochs and data do not change it; the learning rate and the other\n"
+      "# values of the optimizer stand in ds_config.json too, and the Trainer wants the same in both.\n"
       "set -euo pipefail\n\n";
   return text;
 }

@@ -162,6 +162,21 @@ std::vector<EmitCase> emit_cases() {
     c.run.ds.zero.offload_optimizer.pin_memory = c.run.ds.zero.offload_param.pin_memory = false;  // its default
     c.run.alloc_conf = "expandable_segments:True";
   }
+  // For a real run on one GPU (validate/run_plans.sh): a high rate, so that a random model learns in a few steps.
+  const auto on_one_gpu = [&](const std::string& name, int stage, Launcher launcher) -> EmitCase& {
+    EmitCase& c = add("gpu-" + name, 1, 1, stage);
+    c.options.launcher = launcher;
+    c.options.training.learning_rate = 3e-4;
+    c.run.ds.gradient_accumulation_steps = 2;
+    return c;
+  };
+  on_one_gpu("zero2", 2, Launcher::DeepSpeed);
+  on_one_gpu("zero3", 3, Launcher::DeepSpeed);
+  on_one_gpu("zero2-torchrun", 2, Launcher::Torchrun);
+  on_one_gpu("zero3-accelerate", 3, Launcher::Accelerate);
+  on_one_gpu("zero2-cpu-adam", 2, Launcher::DeepSpeed).run.ds.zero.offload_optimizer.device = OffloadDevice::Cpu;
+  on_one_gpu("zero3-lora", 3, Launcher::DeepSpeed).run.workload.finetune = Finetune::Lora;
+  on_one_gpu("zero2-qlora", 2, Launcher::DeepSpeed).run.workload.finetune = Finetune::Qlora;
   return all;
 }
 
