@@ -108,8 +108,11 @@ void Coordinator::fetch(std::int32_t module, bool forward, bool recompute) {
     if (!contains(s.active, module)) s.active.push_back(module);
     if (forward && recompute && !active_backward_.empty() && !s.trainable &&
         run_.versions.switches.recompute_frozen_release) {
-      auto& owned = recompute_parameters_[active_backward_.back()];
+      // update_recompute_parameters: the backward module that asked for the recomputation holds it too.
+      const auto owner = active_backward_.back();
+      auto& owned = recompute_parameters_[owner];
       if (!contains(owned, p)) owned.push_back(p);
+      if (!contains(s.active, owner)) s.active.push_back(owner);
     }
     wait(p);
   }

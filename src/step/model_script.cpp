@@ -438,8 +438,10 @@ Script make_script(const Run& run) {
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
   auto head = book.rows(fused ? "HL" : rows_many ? "HM" : "HF");
+  if (adapted) head = with_macro(head, "NF", "NZ");
   s.forward_end = c.outer(head, Pass::Forward, ends);
   auto loss = book.rows(adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
+  if (adapted) loss = with_macro(loss, "NB", "N0");
   auto embedding = book.rows(!tied ? "EU" : zero3 ? "E3" : "HE");
   const std::string head_gradient = fused ? "gw" : "dWh";
   if (fused) loss = replaced(loss, table_book().rows("HK"));
@@ -448,7 +450,12 @@ Script make_script(const Run& run) {
   if (!tied && !adapted) handed["HEAD"] = {head_gradient};
   s.backward_begin = c.outer(loss, Pass::Backward, handed);
   if (run.tokens() > 3072) embedding = with_sorted_embedding(embedding);
-  if (adapted) embedding.clear();
+  // A frozen embedding: with checkpointing its output was made to require a gradient (enable_input_require_grads),
+  // so that its hook runs at the end of backward.
+  if (adapted) {
+    embedding.clear();
+    if (run.workload.recompute.any()) embedding.push_back({"embedding", "", "dout", "embed_tokens("});
+  }
   embedding = append(embedding, book.rows("BE"));
   s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});
   // CheckpointFunction holds its arguments until the graph goes with the loss.

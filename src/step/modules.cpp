@@ -34,17 +34,23 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
   Modules out;
   const auto outer = [&](const char* name, std::vector<std::int32_t> own) {
     out.outer[name] = static_cast<std::int32_t>(out.all.size());
-    out.all.push_back({name, -1, std::move(own), false});
+    out.all.push_back({name, -1, std::move(own)});
   };
   outer("root", {});
-  if (adapted) outer("lora_model", {});  // PeftModel is the root; LoraModel calls the model's forward directly
+  if (adapted) {  // PeftModel is the root, LoraModel its base model
+    outer("lora_model", {});
+    outer("causal_lm", {});
+  }
   outer("model", {});
   auto embedding = owned(parameters, -1, Owner::EmbedTokens, true, false, false);
   outer("embed_tokens", embedding);
   outer("rotary_emb", {});
   outer("final_norm", owned(parameters, -1, Owner::FinalNorm, true, false, false));
-  outer("lm_head_weight", {});  // no module: the place where Liger's loss reads the head's weight
   outer("lm_head", model.tied_embeddings ? embedding : owned(parameters, -1, Owner::LmHead, true, false, false));
+
+  outer("lm_head_weight", {});
+  out.all.back().reads = out.all[static_cast<std::size_t>(out.outer.at("lm_head"))].parameters.front();
+  out.all.back().reader = out.outer.at("root");
 
   // The parameters of one layer, as offsets from its first; every layer has the same.
   std::vector<Parameter> first_layer;
@@ -74,6 +80,9 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
     local(prefix + ".base", owned(first_layer, 0, linear.owner, true, false, false));
     local(prefix + ".dropout", {});
     local(prefix + ".lora_a", owned(first_layer, 0, linear.owner, false, true, false));
+    local(prefix + ".lora_a_weight", {});
+    layer.back().reads = layer[static_cast<std::size_t>(out.local.at(prefix + ".lora_a"))].parameters.front();
+    layer.back().reader = out.local.at(linear.module);
     local(prefix + ".lora_b", owned(first_layer, 0, linear.owner, false, false, true));
   }
   if (model.qk_norm) {
@@ -95,7 +104,12 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
   for (std::int64_t l = 0; l < model.layers; ++l) {
     for (auto module : layer) {
       module.layer = l;
-      for (auto& p : module.parameters) p += first + static_cast<std::int32_t>(l) * per_layer;
+      const auto parameter_base = first + static_cast<std::int32_t>(l) * per_layer;
+      for (auto& p : module.parameters) p += parameter_base;
+      if (module.reads >= 0) {
+        module.reads += parameter_base;
+        module.reader += out.first_layer + static_cast<std::int32_t>(l) * out.per_layer;
+      }
       out.all.push_back(std::move(module));
     }
   }

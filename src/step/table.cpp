@@ -221,12 +221,12 @@ void TableBook::expand_into(std::vector<TableOp>& out, const TableRows& rows, co
     const auto leave = [&] {
       for (const auto& m : modules) {
         if (m.back() == '(') continue;
-        out.push_back({Kind::Leave, m.front() == ')' ? m.substr(1) : m, "", 0, step});
+        out.push_back({Kind::Leave, prefix + (m.front() == ')' ? m.substr(1) : m), "", 0, step});
       }
     };
     for (const auto& m : modules) {
       if (m.front() == ')') continue;
-      out.push_back({Kind::Enter, m.back() == '(' ? m.substr(0, m.size() - 1) : m, "", 0, step});
+      out.push_back({Kind::Enter, prefix + (m.back() == '(' ? m.substr(0, m.size() - 1) : m), "", 0, step});
     }
     for (const auto& item : items(row.allocates)) {
       if (!item.macro.empty()) {

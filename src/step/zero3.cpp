@@ -44,7 +44,6 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       overflow_label_(recorder.label("overflow check of the gradient buffer", Component::StepTransients)),
       foreach_label_(recorder.label("square root of exp_avg_sq (foreach)", Component::StepTransients)),
       scalars_(recorder, scalar_label_) {
-  liger_head_ = script.modules.outer.at("lm_head_weight");
   // S3:_create_fp16_sub_groups: parameters in order until the partitions reach sub_group_size.
   const auto close = [&](SubGroup& g) {
     if (!g.parameters.empty()) groups_.push_back(std::move(g));
@@ -85,6 +84,12 @@ void Zero3::load() {
   if (run_.model.tied_embeddings) {
     orphan_head_ = build(-1, run_.model.vocab * run_.model.hidden, width(run_.ds.precision).count);
   }
+  // get_peft_model drops the last references to the old head; its adapters come whole, outside zero.Init.
+  for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
+    if (!script_.parameters[i].adapter()) continue;
+    free_orphan_head();
+    partitions_[i] = recorder_.allocate(script_.parameters[i].numel * widths_[i], build_label_, static_cast<std::int64_t>(i));
+  }
 }
 
 // Qwen3RotaryEmbedding.__init__ under zero.Init makes inv_freq on the device, and a copy; init_weights once more.
@@ -105,6 +110,12 @@ void Zero3::init() {
   }
   free_orphan_head();
   if (!offloaded()) scalars_.play("inf_or_nan_tracker=1");
+  // Parameters that are not ZeRO-3's yet are partitioned one by one (PO:_convert_to_zero_parameters).
+  for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
+    if (!script_.parameters[i].adapter()) continue;
+    const auto part = recorder_.allocate(ceil_div(script_.parameters[i].numel, run_.world_size) * widths_[i], partition_label_, static_cast<std::int64_t>(i));
+    recorder_.free(std::exchange(partitions_[i], part));
+  }
   // Defragmentation: trainable partitions move through the host into one flat buffer (RU:defragment).
   for (std::size_t i = 0; i < partitions_.size(); ++i) {
     if (partitions_[i] >= 0 && script_.parameters[i].trainable) recorder_.free(std::exchange(partitions_[i], -1));
@@ -149,12 +160,9 @@ void Zero3::init() {
 }
 
 void Zero3::enter_forward(std::int32_t module, bool recompute) {
-  if (module == liger_head_) {
-    const auto& head = script_.modules.all[static_cast<std::size_t>(script_.modules.outer.at("lm_head"))];
-    coordinator_.use_external(head.parameters.front(), script_.modules.outer.at("root"));
-    return;
-  }
-  coordinator_.fetch(module, true, recompute);
+  const auto& m = script_.modules.all[static_cast<std::size_t>(module)];
+  if (m.reads >= 0) coordinator_.use_external(m.reads, m.reader);
+  else coordinator_.fetch(module, true, recompute);
 }
 
 void Zero3::before_forward(const Accumulation& at) {

@@ -54,7 +54,6 @@ class Zero3 {
   std::vector<std::int64_t> widths_;
   Coordinator coordinator_;
   StreamId reduce_stream_;
-  std::int32_t liger_head_ = -1;           // stands for "Liger reads lm_head.weight"
   std::vector<SubGroup> groups_;
   std::vector<BlockId> partitions_;        // by parameter, between zero.Init and defragmentation; -1 = in the flat buffer
   BlockId orphan_head_ = -1;               // partition of a tied lm_head, built before the tie

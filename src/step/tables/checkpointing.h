@@ -64,14 +64,16 @@ inline constexpr TableText LC{"LC", "LB", R"(
 // Backward in reentrant checkpointing, ZeRO 0-2: the whole forward is run again first (`out` stays); dout belongs to
 // the outer graph, so the first sum is a new tensor, which becomes the next layer's dout.
 inline constexpr TableText LR{"LR", "LB", R"(
-  post norm  | NB[b](N,H) dh=2NH | ^ b.dx                  | post_norm
+  post norm  | NB[b](N,H)        |                         | post_norm
+  first sum  | dh=2NH            | b.dx
   input norm | NB[a](N,H)        | ^ a.dx                  | input_norm )layer
   end        |                   | out dout x dout:=dh
 )"};
 
 // Reentrant, ZeRO-3.
 inline constexpr TableText R3{"R3", "L3", R"(
-  post norm  | NB[b](N,H) dh=2NH | ^ b.dx                  | post_norm
+  post norm  | NB[b](N,H)        |                         | post_norm
+  first sum  | dh=2NH            | b.dx
   input norm | NB[a](N,H)        | ^ a.dx                  | input_norm )layer
   end        |                   | out dout x dout:=dh
 )"};

@@ -9,6 +9,7 @@ namespace zplan::tables {
 // LoRA linear I→O forward, bf16.
 inline constexpr TableText GF{"GF", "", R"(
   base  | y0=2NO |    | base
+  dtype |        |    | lora_a_weight(
   drop  |        |    | dropout
   A     | la=2Nr |    | lora_a
   B     | lb=2NO |    | lora_b
@@ -25,6 +26,11 @@ inline constexpr TableText GB{"GB", "", R"(
   deq
   base  | dxb=2NI        | <dy>              | base
   sum   | <out>=2NI      | dxl dxb
+)"};
+
+// The same for the linear whose backward asks for the recomputation.
+inline constexpr TableText GD{"GD", "GB", R"(
+  B     | @recompute dB=2Or dla=2Nr | dls la hook:dB | lora_b
 )"};
 
 // the same, gradient added into an existing one in place.

@@ -8,7 +8,7 @@ namespace zplan::tables {
 
 // Before the first layer: Qwen3Model.forward, masking_utils.find_packed_sequence_indices, Qwen3RotaryEmbedding.
 inline constexpr TableText PF{"PF", "", R"(
-  embedding     | emb=2NH                           |                | root( model( embed_tokens
+  embedding     | emb=2NH                           |                | root( lora_model( causal_lm( model( embed_tokens
   positions     | ar=8S pos=8S                      | ar
   packing check | pd=8B pc=8BS+8B df=8N             | pc
   check 2       | ne=N cs=8N cc=8N cb=cub4          | cb cc ne
@@ -45,7 +45,7 @@ inline constexpr TableText HF{"HF", "", R"(
   float         | lf=4NV
   labels        | lab=8N+8B
   cross entropy | ls=4NV l1=4 l2=4 | lf
-  return        |                  | ^ lg          | )root
+  return        |                  | ^ lg          | )causal_lm )lora_model )root
 )"};
 
 // With several rows in the micro-batch the shifted labels are made contiguous: the copy is kept instead.
@@ -57,7 +57,7 @@ inline constexpr TableText HM{"HM", "HF", R"(
 // Backward of the loss and head.
 inline constexpr TableText HB{"HB", "", R"(
   engine      | i1=4 i2=4 i3=4 t1=4 t2=4 | t1
-  nll         | g1=4NV                   | t2 lab l2 | root(
+  nll         | g1=4NV                   | t2 lab l2 | root( lora_model( causal_lm(
   log-softmax | g2=4NV                   | g1 ls
   to bf16     | gl=2NV                   | g2
   lm_head     | dWh=2VH @cublas f.dy=2NH | gl f.y    | lm_head
@@ -79,7 +79,7 @@ inline constexpr TableText Z3{"Z3", "HB", R"(
 
 // Liger's fused loss over any of these: the gradients were made in the forward; they are scaled in place.
 inline constexpr TableText HK{"HK", "", R"(
-  nll         |                       |         | root(
+  nll         |                       |         | root( lora_model( causal_lm(
   log-softmax | one=4 eq=1 all=1      | all eq one t2
   to bf16
   lm_head
@@ -128,7 +128,7 @@ inline constexpr TableText HL{"HL", "", R"(
   buffers       | gi=2NH gw=2VH l1=4N mk=N cn=8 cr=8N | cr cn
   chunk         | ck=2cV @cublas                      | ck
   sum           | loss=4                              | mk l1 lab f.y
-  return        |                                     | ^           | )root
+  return        |                                     | ^           | )causal_lm )lora_model )root
 )"};
 
 }  // namespace zplan::tables
