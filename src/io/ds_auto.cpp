@@ -49,7 +49,8 @@ class Filler {
     std::optional<std::int64_t> global;
     if (hf_.micro_batch && hf_.grad_accum) global = *hf_.micro_batch * *hf_.grad_accum * world_size;
     match("/train_batch_size", global, "--micro-batch and --grad-accum");
-    match("/gradient_clipping", std::optional(hf_.max_grad_norm.value_or(1.0)), "the Trainer's max_grad_norm");
+    if (!hf_.max_grad_norm) fill("/gradient_clipping", 1.0);  // the Trainer's default
+    match("/gradient_clipping", hf_.max_grad_norm, "the Trainer's max_grad_norm");
     precision("/bf16/enabled", Precision::Bf16);
     precision("/fp16/enabled", Precision::Fp16);
     const json stage = config_.value(json::json_pointer("/zero_optimization/stage"), json(0));

@@ -42,14 +42,16 @@ void refuse_optimizer(const JsonObject& root, const DsContext& context, const Ds
 }
 
 // runtime/zero/stage_1_and_2.py and stage3.py, __init__
-void refuse_gradient_scaling(const JsonObject& root, const DsConfigFile& read) {
+void refuse_gradient_scaling(const JsonObject& root, const DsContext& context, const DsConfigFile& read) {
   const ZeroConfig& zero = read.config.zero;
-  std::string op = root.text_or("gradient_allreduce_op", "mean");
-  if (op != "mean" && op != "sum") {
-    root.fail("gradient_allreduce_op", "'" + op + "' is not an operation", "write mean or sum");
-  }
-  if (op == "sum" && zero.stage == 3) {
-    root.fail("gradient_allreduce_op", "sum does not work with stage 3", "write mean");
+  if (context.versions.deepspeed > Version{0, 16, 9}) {  // up to there nobody reads the key
+    const std::string op = root.text_or("gradient_allreduce_op", "mean");
+    if (op != "mean" && op != "sum") {
+      root.fail("gradient_allreduce_op", "'" + op + "' is not an operation", "write mean or sum");
+    }
+    if (op == "sum" && zero.stage == 3) {
+      root.fail("gradient_allreduce_op", "sum does not work with stage 3", "write mean");
+    }
   }
   if (zero.stage < 2 || !zero.reduce_scatter) return;
   if (root.flag_or("prescale_gradients", false)) {
@@ -96,7 +98,7 @@ void refuse_combinations(const JsonObject& root, const DsContext& context, const
     root.fail("amp", "Apex amp does not work with ZeRO", "use bf16 or fp16");
   }
   refuse_optimizer(root, context, read);
-  refuse_gradient_scaling(root, read);
+  refuse_gradient_scaling(root, context, read);
   refuse_zero(root, context, read);
 }
 

@@ -62,11 +62,17 @@ void read_fp16(const JsonObject& root, const Versions& versions, const DsConfig&
   const DsSection section(root.object("fp16"));
   const JsonObject& object = section.object();
   enabled = section.flag({"enabled"}, false);
-  if (!strict_sections(versions)) return;
+  if (!strict_sections(versions)) {
+    if (enabled && section.flag({"fp16_master_weights_and_grads"}, false) && config.zero.stage != 2) {
+      object.fail("fp16_master_weights_and_grads", "needs ZeRO stage 2 in this version of DeepSpeed", "remove it");
+    }
+    return;
+  }
   section.flag({"auto_cast"}, false);
-  if (object.given("loss_scale") && object.raw("loss_scale").is_boolean()) {
-    object.fail("loss_scale", "expected a number of 0 or more, found " + object.raw("loss_scale").dump(),
-                "write 0 for dynamic loss scaling");
+  for (const char* key : {"loss_scale", "loss_scale_window", "min_loss_scale"}) {  // a bool would pass for 0 or 1
+    if (object.given(key) && object.raw(key).is_boolean()) {
+      object.fail(key, "expected a number, found " + object.raw(key).dump(), "write a number");
+    }
   }
   const bool dynamic = object.number_or("loss_scale", 0) == 0;
   const std::int64_t any = std::numeric_limits<std::int64_t>::min();

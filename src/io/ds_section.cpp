@@ -109,6 +109,10 @@ std::string DsSection::text(const Field& field, const std::string& fallback) con
   object_.fail(name, "expected a string, found " + shown(value), "write a string");
 }
 
+bool DsSection::maybe_flag(const Field& field) const {
+  return given(field) && object_.has(key(field)) && flag(field, false);
+}
+
 bool DsSection::has_section(const Field& field) const { return given(field) && object_.has(key(field)); }
 
 }  // namespace zplan

@@ -26,6 +26,7 @@ class DsSection {
   std::string key(const Field& field) const;
 
   bool flag(const Field& field, bool fallback) const;
+  bool maybe_flag(const Field& field) const;  // null or absent: false
   std::int64_t integer(const Field& field, std::int64_t fallback, std::int64_t least = 0) const;
   double ratio(const Field& field, double fallback) const;  // in [0, 1]
   std::string text(const Field& field, const std::string& fallback) const;

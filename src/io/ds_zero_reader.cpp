@@ -29,10 +29,17 @@ OffloadDevice device(const DsSection& section) {
   section.object().fail("device", "'" + name + "' is not an offload device", "write none, cpu or nvme");
 }
 
-void need_nvme_path(const DsSection& section, OffloadDevice device, const std::string& path) {
-  if (device == OffloadDevice::Nvme && path.empty()) {
-    section.object().fail("nvme_path", "offloading to nvme needs a path", "add \"nvme_path\"");
-  }
+// Stage 3 only: below it nothing goes to disk (partition_parameters.py:_validate_remote_device,
+// stage3.py:_configure_tensor_swapping).
+void need_nvme_paths(const DsSection& zero, const ZeroConfig& config) {
+  if (config.stage != 3) return;
+  const auto need = [&](const char* key, OffloadDevice device, const std::string& path) {
+    if (device == OffloadDevice::Nvme && path.empty()) {
+      zero.object().object(key).fail("nvme_path", "offloading to nvme needs a path", "add \"nvme_path\"");
+    }
+  };
+  need("offload_optimizer", config.offload_optimizer.device, config.offload_optimizer.nvme_path);
+  need("offload_param", config.offload_param.device, config.offload_param.nvme_path);
 }
 
 OffloadOptimizer offload_optimizer(const DsSection& section, const Versions& versions, std::vector<Note>& notes) {
@@ -50,7 +57,6 @@ OffloadOptimizer offload_optimizer(const DsSection& section, const Versions& ver
     section.ratio({"cpuadam_cores_perc"}, 0.8);
   }
   section.object().finish();
-  need_nvme_path(section, offload.device, offload.nvme_path);
   return offload;
 }
 
@@ -63,7 +69,6 @@ OffloadParam offload_param(const DsSection& section, const Versions& versions) {
   offload.buffer_size = section.integer({"buffer_size"}, 100'000'000);
   offload.max_in_cpu = section.integer({"max_in_cpu"}, 1'000'000'000);
   section.object().finish();
-  need_nvme_path(section, offload.device, offload.nvme_path);
   return offload;
 }
 
@@ -82,18 +87,18 @@ void offload_sections(const DsSection& zero, const Versions& versions, ZeroConfi
     if (zero.given({"offload_optimizer"})) {
       object.fail("cpu_offload", "stands beside offload_optimizer, which replaces it", "remove cpu_offload");
     }
-    if (zero.flag({"cpu_offload"}, false)) config.offload_optimizer.device = OffloadDevice::Cpu;
+    if (zero.maybe_flag({"cpu_offload"})) config.offload_optimizer.device = OffloadDevice::Cpu;
     deprecated(notes, "cpu_offload", "\"offload_optimizer\": {\"device\": \"cpu\"}");
   }
   if (zero.given({"cpu_offload_param"})) {
     if (zero.given({"offload_param"})) {
       object.fail("cpu_offload_param", "stands beside offload_param, which replaces it", "remove cpu_offload_param");
     }
-    if (zero.flag({"cpu_offload_param"}, false)) config.offload_param.device = OffloadDevice::Cpu;
+    if (zero.maybe_flag({"cpu_offload_param"})) config.offload_param.device = OffloadDevice::Cpu;
     deprecated(notes, "cpu_offload_param", "\"offload_param\": {\"device\": \"cpu\"}");
   }
   if (zero.given({"cpu_offload_use_pin_memory"})) {
-    zero.flag({"cpu_offload_use_pin_memory"}, false);
+    zero.maybe_flag({"cpu_offload_use_pin_memory"});
     deprecated(notes, "cpu_offload_use_pin_memory, which has no effect,", "pin_memory in the offload sections");
   }
 }
@@ -205,6 +210,7 @@ ZeroConfig read_zero(const JsonObject& root, const Versions& versions, std::vect
   flags(zero, versions, config, notes);
   offload_sections(zero, versions, config, notes);
   zero.object().finish();
+  need_nvme_paths(zero, config);
   if (config.offload_optimizer.ratio < 1 && config.stage != 3) {
     zero.object().object("offload_optimizer").fail("ratio", "a part of the optimizer can be offloaded in stage 3 only",
                                                    "use stage 3, or remove ratio");
