@@ -37,7 +37,7 @@ DeepSpeedSwitches deepspeed_switches(const Version& version) {
   if (version >= Version{0, 19, 8}) {
     s.norm_before_scale_update = s.fp32_compact_grad_partition = s.stage1_fp32_bucket = true;
     s.offload_clone_oversized_grad = s.reduce_result_in_comm_dtype = true;
-    s.config_keys_removed_0_19_8 = true;
+    s.bf16_immediate_frees_grad = s.config_keys_removed_0_19_8 = true;
   }
   return s;
 }

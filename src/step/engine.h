@@ -17,6 +17,19 @@
 
 namespace zplan {
 
+// Module hooks of an engine that keeps whole parameters on the device: stages 0-2 hook gradients only.
+struct NoModuleHooks {
+  void enter_forward(std::int32_t, bool) {}
+  void leave_forward(std::int32_t, bool) {}
+  void enter_backward(std::int32_t) {}
+  void leave_backward(std::int32_t) {}
+  void drop_weight(std::int32_t) {}
+};
+
+// Which engine DeepSpeed wraps the optimizer in. ENG:_do_optimizer_sanity_check, _configure_optimizer.
+enum class EngineKind { Zero0, Bf16Optimizer, Zero12, Zero3 };
+EngineKind engine_of(const Run& run);
+
 struct Accumulation {
   std::int64_t micro_step = 0;   // of this step
   std::int64_t micro_steps = 1;  // gradient_accumulation_steps
@@ -33,6 +46,11 @@ struct NormScratch {
 };
 NormScratch norm_scratch(std::int64_t n, std::int64_t sm_count);
 
+// ENG:buffered_allreduce_fallback over tensors of `width` bytes an element: a flat copy whenever 5e8 elements are passed
+// (a view for one tensor), converted if the communication dtype is another.
+void buffered_allreduce(Recorder& recorder, const std::vector<std::int64_t>& tensors, std::int64_t width,
+                        std::int64_t communication_width, std::uint16_t label);
+
 // Small tensors of an engine by name, allocated and freed in the order of an event table.
 class Scalars {
  public:
@@ -40,6 +58,7 @@ class Scalars {
   // Plays "a=8 b=8 -a c=4": allocates and frees in that order.
   void play(const char* events);
   BlockId take(const std::string& name);
+  void keep(const std::string& name, BlockId block) { live_.emplace_back(name, block); }
   void rename(const std::string& from, const std::string& to);
 
  private:

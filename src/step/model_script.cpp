@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "step/engine.h"
 #include "step/script.h"
 #include "step/table.h"
 #include "step/tables/all.h"
@@ -385,6 +386,17 @@ class LayerTables {
   bool zero3_, adapted_, fp32_adapters_;
 };
 
+// BO:scale_if_loss multiplies by the loss scale in every ZeRO optimizer and in fp16.
+bool loss_scaled(const Run& run) {
+  switch (engine_of(run)) {
+    case EngineKind::Zero0: return run.ds.precision == Precision::Fp16;
+    case EngineKind::Bf16Optimizer: return false;
+    case EngineKind::Zero12:
+    case EngineKind::Zero3: return true;
+  }
+  return true;
+}
+
 }  // namespace
 
 Script make_script(const Run& run) {
@@ -443,6 +455,7 @@ Script make_script(const Run& run) {
   auto loss = book.rows(adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
   if (adapted) loss = with_macro(loss, "NB", "N0");
   auto embedding = book.rows(!tied ? "EU" : zero3 ? "E3" : "HE");
+  if (!loss_scaled(run)) loss = replaced(loss, book.rows("UB"));
   const std::string head_gradient = fused ? "gw" : "dWh";
   if (fused) loss = replaced(loss, table_book().rows("HK"));
   // A tied head's gradient waits inside autograd for the embedding's; an untied one's hook runs in the norm's backward.
@@ -460,7 +473,7 @@ Script make_script(const Run& run) {
   s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});
   // CheckpointFunction holds its arguments until the graph goes with the loss.
   const std::vector<std::string> arguments_held = boundaries && reentrant ? std::vector<std::string>{"sin", "cos", "pos"} : std::vector<std::string>{};
-  s.backward_return = c.outer(book.rows("BR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}, {"held", arguments_held}});
+  s.backward_return = c.outer(book.rows(loss_scaled(run) ? "BR" : "UR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}, {"held", arguments_held}});
   return c.finish();
 }
 

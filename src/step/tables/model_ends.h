@@ -64,6 +64,15 @@ inline constexpr TableText HB{"HB", "", R"(
   final norm  | NB[f](N,H){head=HEAD}     |           | model( final_norm
 )"};
 
+// Where no loss scale is applied (no ZeRO in bf16 or fp32, BF16_Optimizer): ENG:backward only divides by the
+// accumulation steps.
+inline constexpr TableText UB{"UB", "", R"(
+  engine | i1=4 i3=4 t2=4
+)"};
+inline constexpr TableText UR{"UR", "", R"(
+  return | | i1 <held> <loss>
+)"};
+
 // Frozen head: no weight gradient, and its input was not kept.
 inline constexpr TableText HZ{"HZ", "HB", R"(
   lm_head     | f.dy=2NH @cublas         | gl        | lm_head
