@@ -1,6 +1,6 @@
 #include "step/gradient_checks.h"
 
-#include <algorithm>
+#include <limits>
 
 #include "step/engine.h"
 #include "units/units.h"
@@ -9,13 +9,22 @@ namespace zplan {
 
 BlockId GradientChecks::reduce(std::int64_t n, std::int64_t width, StreamId stream) {
   const auto result = scalar(width, stream);
-  const auto blocks = reduction_blocks(n, sm_count_);
-  if (blocks > 1) {
-    const auto partial = scalar(width * blocks, stream), semaphore = scalar(4, stream);
-    free(semaphore);
-    free(partial);
-  }
+  reduce_into(n, width, stream);
   return result;
+}
+
+// Operands beyond 32-bit offsets are halved (TensorIterator::with_32bit_indexing): one reduction after the other.
+void GradientChecks::reduce_into(std::int64_t n, std::int64_t width, StreamId stream) {
+  if (n * width > std::numeric_limits<std::int32_t>::max()) {
+    reduce_into(n / 2, width, stream);
+    reduce_into(n - n / 2, width, stream);
+    return;
+  }
+  const auto blocks = reduction_blocks(n, sm_count_);
+  if (blocks <= 1) return;
+  const auto partial = scalar(width * blocks, stream), semaphore = scalar(4, stream);
+  free(semaphore);
+  free(partial);
 }
 
 // torch.isfinite: (x == x) * (abs(x) != inf).

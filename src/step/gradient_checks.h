@@ -37,6 +37,7 @@ class GradientChecks {
   BlockId scalar(std::int64_t bytes, StreamId stream = kCompute) { return recorder_.allocate(bytes, scalar_, -1, stream); }
 
  private:
+  void reduce_into(std::int64_t n, std::int64_t width, StreamId stream);
   BlockId isfinite(std::int64_t k, std::int64_t width, StreamId stream);
   void free(BlockId block) { recorder_.free(block); }
 

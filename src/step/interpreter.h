@@ -1,6 +1,7 @@
 // Runs a model's instructions on a rank, with an engine that takes gradients and module hooks.
 #pragma once
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -51,23 +52,25 @@ class Interpreter {
         case Op::EnterBackward: engine.enter_backward(module); break;
         case Op::LeaveBackward: engine.leave_backward(module); break;
         case Op::DropWeight: engine.drop_weight(module); break;
-        case Op::ForwardCublas: workspace(forward_workspace_); break;
-        case Op::BackwardCublas: workspace(backward_workspace_); break;
+        case Op::ForwardCublas: workspace(forward_workspace_, i.other); break;
+        case Op::BackwardCublas: workspace(backward_workspace_, i.other); break;
       }
     }
   }
 
  private:
-  // One handle and workspace a thread; never freed (aten/src/ATen/cuda/CublasHandlePool.cpp).
-  void workspace(bool& taken) {
-    if (!std::exchange(taken, true)) recorder_.allocate(cublas_workspace_, cublas_label_);
+  // One handle and workspace a thread, never freed (aten/src/ATen/cuda/CublasHandlePool.cpp); cuBLASLt, which adds
+  // the bias in its epilogue, has 1 MiB of its own.
+  void workspace(std::array<bool, 2>& taken, std::int32_t library) {
+    if (std::exchange(taken[static_cast<std::size_t>(library)], true)) return;
+    recorder_.allocate(library == 0 ? cublas_workspace_ : MiB(1).count, cublas_label_);
   }
 
   const Script& script_;
   Recorder& recorder_;
   std::int64_t cublas_workspace_;
   std::uint16_t cublas_label_;
-  bool forward_workspace_ = false, backward_workspace_ = false;
+  std::array<bool, 2> forward_workspace_{}, backward_workspace_{};  // cuBLAS, cuBLASLt
   std::vector<BlockId> slots_;
 };
 

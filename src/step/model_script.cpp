@@ -89,7 +89,18 @@ TableRows without_qk_norm(TableRows rows, bool adapted) {
 // then the bias's. addmm's bias hook comes before its weight's, zero/linear.py's after.
 TableRows with_qkv_bias(TableRows rows, bool zero3) {
   const std::array<std::array<const char*, 3>, 3> linears = {{{"v_proj", "v", "K"}, {"k_proj", "k", "K"}, {"q_proj", "q", "A"}}};
+  const auto cut = [](std::string& s, const std::string& what) {
+    const auto at = s.find(what);
+    if (at != std::string::npos) s.erase(at, what.size());
+    return at != std::string::npos;
+  };
   for (auto& row : rows) {
+    // addmm adds the bias in cuBLASLt; zero/linear.py after a matmul.
+    if (!zero3 && row.step == "q_proj" && row.allocates.rfind("q=2NA", 0) == 0) row.allocates += " @cublaslt";
+    // The bias is summed before autograd adds up the input gradients: the weight's hook comes with it.
+    if (!zero3 && row.step == "sum 2") cut(row.frees, " hook:dWk");
+    if (!zero3 && row.step == "k_proj" && row.allocates.find("dWk") != std::string::npos) row.frees += " hook:dWk";
+    if (!zero3 && row.step == "q_proj" && cut(row.frees, " z3 hook:dWq")) row.frees += " hook:dWq z3";
     for (const auto& [step, letter, columns] : linears) {
       const std::string hook = std::string("hook:dW") + letter;
       const auto at = row.frees.find(hook);
@@ -222,6 +233,7 @@ class Compiler {
         }
         case Kind::Cublas:
           i.op = pass == Pass::Forward ? Op::ForwardCublas : Op::BackwardCublas;
+          i.other = op.name == "@cublaslt" ? 1 : 0;
           break;
         case Kind::Recompute:
           if (recompute) {
@@ -301,7 +313,7 @@ class LayerTables {
 
   // Nothing kept: eval, or a checkpointed region.
   TableRows forward_nothing_kept() const {
-    if (!adapted_) return finished(attention(book_.rows("LE"), Part::NothingKept));
+    if (!adapted_) return finished(without_lse(attention(book_.rows("LE"), Part::NothingKept)));
     auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GF"), "NZ", "NE");
     const std::map<std::string, std::string> frees = {
         {"sdpa", "cw lse seed off"}, {"silu", "^ gt.y"}, {"mul", "s u.y"}, {"residual 2", "d.y h1 ^"}};
@@ -345,6 +357,19 @@ class LayerTables {
   }
 
  private:
+  // sdpa returns its row sums only where autograd is on: not in a reentrant region, which runs under no_grad.
+  TableRows without_lse(TableRows rows) const {
+    if (run_.workload.recompute.impl != RecomputeImpl::Reentrant) return rows;
+    for (auto& row : rows) {
+      if (row.step != "sdpa") continue;
+      const auto made = row.allocates.find(" lse=4Nh"), freed = row.frees.find(" lse");
+      if (made == std::string::npos) continue;
+      row.allocates.erase(made, 8);
+      row.frees.erase(freed, 4);
+    }
+    return rows;
+  }
+
   TableRows layer_backward(bool checkpointed) const {
     if (adapted_) {
       if (fp32_adapters_) return finished(book_.rows("LZ"));
@@ -454,13 +479,16 @@ Script make_script(const Run& run) {
   s.forward_end = c.outer(head, Pass::Forward, ends);
   auto loss = book.rows(adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
   if (adapted) loss = with_macro(loss, "NB", "N0");
-  auto embedding = book.rows(!tied ? "EU" : zero3 ? "E3" : "HE");
+  // The head's gradient of a Python function is added to in place, MmBackward's is not.
+  const bool in_place = zero3 || run.workload.kernels.fused_linear_cross_entropy;
+  auto embedding = book.rows(!tied ? "EU" : in_place ? "E3" : "HE");
   if (!loss_scaled(run)) loss = replaced(loss, book.rows("UB"));
   const std::string head_gradient = fused ? "gw" : "dWh";
   if (fused) loss = replaced(loss, table_book().rows("HK"));
-  // A tied head's gradient waits inside autograd for the embedding's; an untied one's hook runs in the norm's backward.
-  Bound handed = {{"HEAD", {}}};
-  if (!tied && !adapted) handed["HEAD"] = {head_gradient};
+  // A tied head's gradient waits inside autograd for the embedding's. An untied one's hook follows MmBackward at once;
+  // from an autograd function of Python's (ZeRO-3's linear, Liger's loss) it runs in the norm's backward.
+  Bound handed = {{"HEAD", {}}, {"UNTIED", {}}};
+  if (!tied && !adapted) handed[zero3 || fused ? "HEAD" : "UNTIED"] = {head_gradient};
   s.backward_begin = c.outer(loss, Pass::Backward, handed);
   if (run.tokens() > 3072) embedding = with_sorted_embedding(embedding);
   // A frozen embedding: with checkpointing its output was made to require a gradient (enable_input_require_grads),

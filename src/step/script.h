@@ -24,7 +24,7 @@ struct Instruction {
     EnterBackward,    // pre-backward hook
     LeaveBackward,    // post-backward hook
     DropWeight,       // backward drops its hold on the weight of module `other`
-    ForwardCublas,    // first matmul of the main thread: workspace, once
+    ForwardCublas,    // first matmul of the main thread: workspace, once; other: 1 = cuBLASLt
     BackwardCublas,   // first matmul of autograd's thread
   };
   Op op = Op::Allocate;

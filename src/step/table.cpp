@@ -248,7 +248,7 @@ void TableBook::expand_into(std::vector<TableOp>& out, const TableRows& rows, co
         }
         expand_into(out, this->rows(item.macro), inner, prefix + item.prefix + ".", given, step, false);
       } else if (item.name.front() == '@') {
-        out.push_back({item.name == "@cublas" ? Kind::Cublas : Kind::Recompute, "", "", 0, step});
+        out.push_back({item.name == "@recompute" ? Kind::Recompute : Kind::Cublas, item.name, "", 0, step});
       } else {
         const auto size = evaluate(item.size, sizes);
         for (auto& n : full(item.name)) {

@@ -6,7 +6,7 @@
 //   `P[a](N,H){sav=p}` expands table P with its names prefixed `a.`; inside, `<sav>` (or a plain `sav`)
 //   is the caller's p, and a `<name>` that is not given is nothing.
 //   `hook:dW` hands a parameter's gradient over (AccumulateGrad). `@cublas` is where a thread's first matmul
-//   takes its workspace, `@recompute` where non-reentrant checkpointing runs the layer's forward again.
+//   takes its workspace, `@cublaslt` the same for its first matmul with a bias, `@recompute` where non-reentrant checkpointing runs the layer's forward again.
 //   `a:=b` renames block b to a. `weight:m` is where backward drops its hold on the weight of module m: with
 //   recomputation it is what keeps a released gather alive (zero3).
 //   Column 4: the modules whose hooks run: `m` is entered before the row and left after its allocations

@@ -60,7 +60,7 @@ inline constexpr TableText HB{"HB", "", R"(
   nll         | g1=4NV                   | t2 lab l2 | root( lora_model( causal_lm(
   log-softmax | g2=4NV                   | g1 ls
   to bf16     | gl=2NV                   | g2
-  lm_head     | dWh=2VH @cublas f.dy=2NH | gl f.y    | lm_head
+  lm_head     | dWh=2VH @cublas f.dy=2NH | gl f.y hook:<UNTIED> | lm_head
   final norm  | NB[f](N,H){head=HEAD}     |           | model( final_norm
 )"};
 
