@@ -61,13 +61,18 @@ double gather_host_seconds(const Run& run, const ModelShape& s, const TimeCoeffi
 
 double gathered_again(const Run& run, const ModelShape& s) {
   const auto& z = run.ds.zero;
-  const auto kept = std::min(z.stage3_max_live_parameters, z.stage3_max_reuse_distance);
-  const auto turn = z.stage3_max_reuse_distance > 0 ? s.head_elements : 0;  // the head is last, then first
+  const bool prefetches = z.stage3_prefetch_bucket_size > 0, reuses = z.stage3_max_reuse_distance > 0;
+  // Prefetching fills the live set up to its limit and holds on to what it skips as already there; without it only the
+  // head, last in forward and first in backward, is still there.
+  const auto kept = prefetches && reuses ? z.stage3_max_live_parameters : 0;
+  const auto turn = reuses ? s.head_elements : 0;
   const double share = static_cast<double>(std::max(kept, turn)) / static_cast<double>(s.elements);
   double again = std::max(0.0, 1.0 - share);
-  // A reuse distance below a layer releases it between recomputation and its backward: gathered once more.
+  // A reuse distance below a layer lets go of it between recomputation and its backward, unless a prefetch holds it.
   if (run.workload.recompute.any() && z.stage3_max_reuse_distance < s.layer_elements) {
-    again += static_cast<double>(s.layer_elements * s.layers) / static_cast<double>(s.elements);
+    constexpr double let_go_despite_prefetch = 0.25;
+    again += (prefetches ? let_go_despite_prefetch : 1) * static_cast<double>(s.layer_elements * s.layers) /
+             static_cast<double>(s.elements);
   }
   return again;
 }

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/time/machines.h"
-#include "tests/time/models.h"
 
 namespace zplan::testing {
 namespace {

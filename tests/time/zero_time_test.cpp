@@ -1,0 +1,124 @@
+// Host, communication, optimizer and offload: what each setting of DeepSpeed adds or removes.
+#include "tests/catch.h"
+#include "tests/time/machines.h"
+#include "time/communication.h"
+#include "time/host.h"
+#include "time/optimizer.h"
+
+using namespace zplan;
+using testing::cluster;
+
+namespace {
+CommunicationSeconds communication(const Run& r, const Cluster& c) {
+  return communication_seconds(r, c, model_shape(r.model, r.workload), {});
+}
+double again(const Run& r) { return gathered_again(r, model_shape(r.model, r.workload)); }
+HostSeconds host(const Run& r) { return host_seconds(r, model_shape(r.model, r.workload), {}); }
+OptimizerSeconds optimizer(const Run& r, const Cluster& c) {
+  return optimizer_seconds(r, c, model_shape(r.model, r.workload),
+                           gpu_rates(r.gpu, r.ds.precision, r.workload.attention, {}), {});
+}
+}  // namespace
+
+// DeepSpeed 0.19.6's own coordinator, replayed with checkpointing: gathered elements a micro-step over all elements.
+TEST_CASE("share of the parameters that stage 3 gathers twice, Qwen3-8B", "[time]") {
+  struct Row {
+    const char* name;
+    std::int64_t live, reuse, prefetch;
+    double expected;
+  };
+  constexpr std::int64_t billion = 1'000'000'000;
+  const std::vector<Row> rows = {
+      {"defaults", billion, billion, 50'000'000, 1.900},
+      {"max_live 2e8", 200'000'000, billion, 50'000'000, 1.924},
+      {"prefetch 0", billion, billion, 0, 1.924},
+      {"max_reuse 0", billion, 0, 50'000'000, 2.198},
+      {"prefetch 0, reuse 0, live 0", 0, 0, 0, 2.848},
+  };
+  const Cluster machine = cluster("h200-sxm-141gb", 8);
+  for (const auto& row : rows) {
+    Run r = testing::run("qwen3-8b", machine, 3, 1);
+    r.ds.zero.stage3_max_live_parameters = row.live;
+    r.ds.zero.stage3_max_reuse_distance = row.reuse;
+    r.ds.zero.stage3_prefetch_bucket_size = row.prefetch;
+    INFO(row.name);
+    CHECK(1 + again(r) == Approx(row.expected).epsilon(0.015));
+  }
+  CHECK(again(testing::run("qwen3-0.6b", machine, 3, 1)) == 0);  // all of it stays gathered
+}
+
+TEST_CASE("which collectives run when", "[time]") {
+  const Cluster machine = cluster("h200-sxm-141gb", 8);
+  const auto of = [&](int stage) { return communication(testing::run("qwen3-8b", machine, stage, 1, 4), machine); };
+  CHECK(of(0).backward == 0);
+  CHECK(of(0).boundary_backward > 0);
+  CHECK(of(0).step == 0);
+  CHECK(of(1).boundary_backward > 0);  // all-reduce at the boundary, then the gather
+  CHECK(of(1).step > 0);
+  CHECK(of(2).backward == Approx(of(1).boundary_backward));  // the same all-reduce, but in every micro-step
+  CHECK(of(2).boundary_backward == 0);
+  CHECK_FALSE(of(2).overlapped);       // overlap_comm is off below stage 3 unless asked for
+  CHECK(of(3).overlapped);
+  CHECK(of(3).forward > 0);
+  CHECK(of(3).backward > of(3).forward);  // gathered again and scattered
+  CHECK(communication(testing::run("qwen3-8b", cluster("h200-sxm-141gb", 1), 3, 1), cluster("h200-sxm-141gb", 1))
+            .forward == 0);
+}
+
+TEST_CASE("settings that change the traffic", "[time]") {
+  const Cluster machine = cluster("h100-sxm5-80gb", 8, 4, 50);
+  const Run base = testing::run("qwen3-8b", machine, 3, 1);
+  const auto plain = communication(base, machine);
+  Run hpz = base;
+  hpz.ds.zero.zero_hpz_partition_size = 8;
+  CHECK(communication(hpz, machine).backward < 0.7 * plain.backward);  // the second gather stays in the node
+  CHECK(communication(hpz, machine).forward == plain.forward);
+  Run int8 = base;
+  int8.ds.zero.zero_quantized_weights = true;
+  CHECK(communication(int8, machine).forward == Approx(plain.forward / 2).epsilon(0.10));  // the latency stays
+  Run small = base;
+  small.ds.zero.stage3_prefetch_bucket_size = 1'000'000;
+  CHECK(communication(small, machine).forward > plain.forward);  // every tensor by itself: latency
+}
+
+TEST_CASE("stage 3's hooks follow modules and gathers, not sizes", "[time]") {
+  const Cluster machine = cluster("h200-sxm-141gb", 2);
+  const Run z3 = testing::run("qwen3-8b", machine, 3, 1), z2 = testing::run("qwen3-8b", machine, 2, 1);
+  CHECK(host(z3).forward > 5 * host(z2).forward);
+  CHECK(host(testing::run("qwen3-8b", machine, 3, 16)).forward == host(z3).forward);
+  Run lora = z3;  // 43 modules a layer for 15, and adapters to gather besides
+  lora.workload.finetune = Finetune::Lora;
+  CHECK(host(lora).forward > 2 * host(z3).forward);
+  Run leaf = z3;
+  leaf.ds.zero.stage3_module_granularity_threshold = 1'000'000'000;
+  CHECK(host(leaf).forward < 0.5 * host(z3).forward);
+}
+
+TEST_CASE("the optimizer step on the GPU, measured on H200", "[time]") {
+  // FusedAdam, norm, cast and gather; 4.1e9 and 2.05e9 elements a rank (docs/time-model.md#optimizer).
+  const auto seconds = [](std::int64_t ranks) {
+    const Cluster machine = cluster("h200-sxm-141gb", ranks);
+    const Run r = testing::run("qwen3-8b", machine, 3, 1);
+    return optimizer(r, machine).gpu + host(r).step + communication(r, machine).step;
+  };
+  CHECK(seconds(2) == Approx(0.117).epsilon(0.10));
+  CHECK(seconds(4) == Approx(0.074).epsilon(0.10));
+}
+
+TEST_CASE("CPU Adam is bound by threads or by the node, and by nothing that runs beside it", "[time]") {
+  const Cluster machine = cluster("h200-sxm-141gb", 8);
+  Run r = testing::run("qwen3-8b", machine, 3, 1);
+  r.ds.zero.offload_optimizer.device = OffloadDevice::Cpu;
+  const double owned = 8'190'735'360.0 / 8;
+  r.cpu_threads = 16;
+  CHECK(optimizer(r, machine).cpu == Approx(owned / (1.9e9 / 8)));
+  r.cpu_threads = 1;  // torchrun's OMP_NUM_THREADS when nobody sets it
+  CHECK(optimizer(r, machine).cpu == Approx(owned / 1.5e8));
+  CHECK(optimizer(r, machine).gpu == 0);
+  CHECK(optimizer(r, machine).copy_up > 0);
+  r.ds.zero.offload_param.device = OffloadDevice::Cpu;
+  CHECK(optimizer(r, machine).copy_up == 0);  // they are on the host already
+  CHECK(optimizer(r, machine).forward_copies > 0);
+  r.ds.zero.offload_optimizer.device = OffloadDevice::Nvme;
+  CHECK(optimizer(r, machine).nvme > optimizer(r, machine).cpu);
+}
