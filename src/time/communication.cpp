@@ -87,13 +87,13 @@ GradientBytes gradient_bytes(const Run& run, const ModelShape& shape) {
   const double owned = n / static_cast<double>(run.world_size);
   const bool accumulates = run.ds.gradient_accumulation_steps > 1;
   const double add = accumulates ? 3 * w : 0;
-  // Copy into the bucket, divide it, gather the slices, copy the own ones back and out.
-  const double bucket = 2 * w * n + (run.world_size > 1 ? 4 * w * n : 0) + 4 * w * owned;
+  // Copied into the bucket; there divided, slices of several owners joined, the own ones copied back and out.
+  const double into = 2 * w * n, within = (run.world_size > 1 ? 4 * w * n : 0) + 4 * w * owned;
   switch (run.ds.zero.stage) {
-    case 0: return {add * n, run.world_size > 1 ? 4 * w * n : 0};
-    case 1: return {add * n, bucket};
-    case 2: return {bucket + add * owned, 0};
-    default: return {2 * w * n + (2 * w + add) * owned, 0};
+    case 0: return {add * n, 0, 0, run.world_size > 1 ? 4 * w * n : 0};
+    case 1: return {add * n, 0, into, within};
+    case 2: return {into, within + add * owned, 0, 0};
+    default: return {0, into + (2 * w + add) * owned, 0, 0};
   }
 }
 

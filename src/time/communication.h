@@ -19,9 +19,12 @@ struct CommunicationSeconds {
 CommunicationSeconds communication_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
                                            const TimeCoefficients& c);
 
-// Bytes that gradient buckets move through GPU memory: of each micro-step and, besides, of the last.
+// Bytes that gradients move through GPU memory on their way into buckets (on the compute stream) and within them (on
+// the reduction stream, which is the compute stream where overlap_comm is off): of each micro-step and, besides, of
+// the last.
 struct GradientBytes {
-  double micro_step = 0, boundary = 0;
+  double compute = 0, reduction = 0;
+  double boundary_compute = 0, boundary_reduction = 0;
 };
 GradientBytes gradient_bytes(const Run& run, const ModelShape& shape);
 

@@ -89,7 +89,10 @@ HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoeffici
   h.backward = (trained * (backward_operators(run.model, run.workload, s, zero3) + recomputed * forward_ops) +
                 outer_backward_operators) * operators;
   h.step = static_cast<double>(s.trainable_tensors) * c.host_step_tensor_s.value;
-  if (z.stage == 1 || z.stage == 2) h.backward += static_cast<double>(s.trainable_tensors) * c.host_gradient_hook_s.value;
+  // Offload takes each gradient once more in hand: its norm, its conversion, its copy to the host.
+  const double gradients = static_cast<double>(s.trainable_tensors) *
+                           (z.stage >= 1 && z.offload_optimizer.device != OffloadDevice::None ? 2 : 1);
+  if (z.stage == 1 || z.stage == 2) h.backward += gradients * c.host_gradient_hook_s.value;
   if (!zero3) return h;
 
   const double modules = layer_is_leaf(run, s) ? 1 : static_cast<double>(s.modules_per_layer);
@@ -101,7 +104,7 @@ HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoeffici
     forward += gather;
     backward += gather * gathered_again(run, s);
   }
-  backward += static_cast<double>(s.trainable_tensors) * c.host_zero3_gradient_s.value;
+  backward += gradients * c.host_zero3_gradient_s.value;
   h.forward += forward;
   h.backward += backward;
   h.zero3 = forward + backward;

@@ -33,6 +33,15 @@ Links links(const Cluster& cluster, const TimeCoefficients& c) {
           giga * node.nvme_write_gb_per_s.value_or(c.nvme_write_gb_per_s.value) / ranks};
 }
 
+// A rank's threads, or its share of the host's memory bandwidth. Hosts with PCIe 5 slots have DDR5.
+double cpu_adam_per_s(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
+  constexpr double pcie4_gb_per_s = 32;
+  const bool ddr5 = cluster.node.gpu.pcie_gb_per_s > pcie4_gb_per_s;
+  const double node = (ddr5 ? c.cpu_adam_node_ddr5_per_s : c.cpu_adam_node_per_s).value;
+  const double ranks = static_cast<double>(std::max<std::int64_t>(cluster.node.gpus, 1));
+  return std::min(cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value, node / ranks);
+}
+
 }  // namespace
 
 double optimizer_bytes(const Run& run) {
@@ -76,10 +85,7 @@ OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const
   const double on_cpu = offloaded ? owned * (z.stage == 3 ? z.offload_optimizer.ratio : 1.0) : 0;
   t.gpu = (owned - on_cpu) * optimizer_bytes(run) / rates.memory_bytes_per_s;
   if (on_cpu > 0) {
-    const double node_ranks = static_cast<double>(std::max<std::int64_t>(cluster.node.gpus, 1));
-    const double rate = std::min(cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value,
-                                 c.cpu_adam_node_per_s.value / node_ranks);
-    t.cpu = on_cpu / rate;
+    t.cpu = on_cpu / cpu_adam_per_s(run, cluster, c);
     if (z.offload_param.device == OffloadDevice::None) t.copy_up = w * on_cpu / link.pcie;
     t.boundary_copies = 4 * on_cpu / link.pcie;
     // Stage 3 brings its accumulator up and down in every micro-step; stage 2 only when it accumulates.

@@ -11,7 +11,7 @@
 namespace zplan {
 namespace {
 
-// One phase: kernels, collectives, copies and the host, each with its own seconds.
+// One phase: kernels, collectives with what their stream does besides, copies and the host, each with its own seconds.
 struct Phase {
   double kernels = 0, communication = 0, copies = 0, nvme = 0, host = 0;
   bool overlapped = true;  // collectives and copies beside the kernels
@@ -28,7 +28,7 @@ double run_phase(const Phase& p, double times, double loss, StepTime& t, Won& wo
   const double others = p.communication + p.copies + p.nvme;
   const double longest = std::max({p.kernels, p.communication, p.copies, p.nvme});
   const double device = p.overlapped ? longest + loss * (p.kernels + others - longest) : p.kernels + others;
-  const double seconds = std::max(device, p.host);
+  const double seconds = std::max(p.host, device);
   const auto add = [&](TimePart part, double s) { t.parts[static_cast<std::size_t>(part)] += times * s; };
   if (others > 0) {
     const double shown = device - p.kernels;
@@ -102,19 +102,19 @@ StepTime predict_step_time(const Run& run, const Cluster& cluster, const TimeCoe
   StepTime t;
   Won won;
   t.tokens_per_gpu = micro_steps * static_cast<double>(run.tokens());
-  const double bucket = gradients.micro_step / rates.memory_bytes_per_s;
-  const double last_bucket = gradients.boundary / rates.memory_bytes_per_s;
-  const double backward = kernels.backward.total() + kernels.recompute.total() + bucket;
+  const auto through_memory = [&rates](double bytes) { return bytes / rates.memory_bytes_per_s; };
+  const double into_buckets = through_memory(gradients.compute), last_into = through_memory(gradients.boundary_compute);
+  const double backward = kernels.backward.total() + kernels.recompute.total() + into_buckets;
 
   t.forward_s = run_phase({kernels.forward.total(), network.forward, optimizer.forward_copies, optimizer.forward_nvme,
                            host.forward, network.overlapped},
                           micro_steps, loss, t, won);
-  const Phase usual{backward, network.backward, optimizer.backward_copies, optimizer.backward_nvme, host.backward,
+  const Phase usual{backward, network.backward + through_memory(gradients.reduction), optimizer.backward_copies, optimizer.backward_nvme, host.backward,
                     network.overlapped};
   if (micro_steps > 1) t.backward_s = run_phase(usual, micro_steps - 1, loss, t, won);
   Phase last = usual;
-  last.kernels += last_bucket;
-  last.communication += network.boundary_backward;
+  last.kernels += last_into;
+  last.communication += network.boundary_backward + through_memory(gradients.boundary_reduction);
   last.copies += optimizer.boundary_copies;
   last.overlapped = network.overlapped || network.boundary_overlapped;
   t.last_backward_s = run_phase(last, 1, loss, t, won);
@@ -124,7 +124,7 @@ StepTime predict_step_time(const Run& run, const Cluster& cluster, const TimeCoe
   add(TimePart::Matmul, micro_steps * (kernels.forward.matmul + kernels.backward.matmul));
   add(TimePart::Attention, micro_steps * (kernels.forward.attention + kernels.backward.attention));
   add(TimePart::ElementWise,
-      micro_steps * (kernels.forward.element_wise + kernels.backward.element_wise + bucket) + last_bucket);
+      micro_steps * (kernels.forward.element_wise + kernels.backward.element_wise + into_buckets) + last_into);
   add(TimePart::Recompute, micro_steps * kernels.recompute.total());
 
   // The step: norms are waited for between launches, so that the host's time adds to the GPU's; then the gather.

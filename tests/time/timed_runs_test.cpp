@@ -32,7 +32,7 @@ double error(const TimedRun& t, const TimeCoefficients& c) {
 // What a calibration on one machine can tell apart.
 const std::vector<std::string> calibrated = {
     "matmul_fraction", "memory_fraction",     "host_operator",    "host_zero3_module", "host_zero3_gather",
-    "host_zero3_copy_out", "host_zero3_gradient", "host_step_tensor", "overlap_loss",      "cpu_adam_node"};
+    "host_zero3_copy_out", "host_zero3_gradient", "host_step_tensor", "overlap_loss",      "cpu_adam_thread"};
 
 }  // namespace
 
