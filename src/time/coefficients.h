@@ -31,10 +31,10 @@ struct TimeCoefficients {
   // The Python process of a rank
   Coefficient host_operator_s{21e-6, 0.35};
   Coefficient host_gradient_hook_s{60e-6, 0.50};
-  Coefficient host_zero3_module_s{0.27e-3, 0.30};
+  Coefficient host_zero3_module_s{0.29e-3, 0.30};
   Coefficient host_zero3_gather_s{0.75e-3, 0.30};
   Coefficient host_zero3_copy_out_s{0.30e-3, 0.60};
-  Coefficient host_zero3_gradient_s{0.65e-3, 0.40};
+  Coefficient host_zero3_gradient_s{0.85e-3, 0.40};
   Coefficient host_step_tensor_s{75e-6, 0.30};
   // Collectives
   Coefficient nvlink_fraction{0.84, 0.10};
