@@ -24,6 +24,7 @@ EngineKind engine_of(const Run& run) {
 
 std::int64_t reduction_blocks(std::int64_t n, std::int64_t sm_count) {
   const auto per_thread = ceil_div(n, 512);
+  if (per_thread < 256) return 1;
   return std::max(std::min(4 * sm_count, ceil_div(per_thread, 16)), ceil_div(per_thread, 256));
 }
 
