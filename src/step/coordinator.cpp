@@ -275,7 +275,11 @@ const std::vector<std::int32_t>& Coordinator::to_release(std::int32_t module, st
   std::int64_t traversed = 0;
   for (auto m = static_cast<std::size_t>(step_id); m < module_order_.size(); ++m) {
     if (traversed >= run_.ds.zero.stage3_max_reuse_distance) break;
-    for (const auto p : own(module_order_[m])) {
+    // The sub-trees are walked if the module being released is a leaf; a leaf met on the way owns nothing itself.
+    const auto& met = modules_.all[static_cast<std::size_t>(module_order_[m])];
+    const bool leaf = modules_.all[static_cast<std::size_t>(module)].leaf;
+    const auto walked = leaf ? met.subtree : met.leaf ? std::vector<std::int32_t>{} : own(module_order_[m]);
+    for (const auto p : walked) {
       out.erase(std::remove(out.begin(), out.end(), p), out.end());
       traversed += state_[static_cast<std::size_t>(p)].numel;
     }

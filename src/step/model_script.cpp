@@ -64,6 +64,9 @@ Component component_of(const std::string& full_name, bool outer) {
   return Component::Activations;
 }
 
+// Qwen2Model and Qwen3Model drop the embedding and the rotary tables before the position ids, other models after.
+bool passes_positions_first(const Model& model) { return model.model_type != "qwen2" && model.model_type != "qwen3"; }
+
 TableRows append(TableRows rows, const TableRows& more) {
   rows.insert(rows.end(), more.begin(), more.end());
   return rows;
@@ -304,6 +307,7 @@ class LayerTables {
 
   // Kept for backward.
   TableRows forward() const {
+    if (run_.model.experts) return experts("LF", Part::Kept, "MF");
     if (!adapted_) return finished(attention(book_.rows("LF"), Part::Kept));
     auto rows = book_.rows("LG");
     if (run_.workload.finetune == Finetune::Qlora) rows = with_macro(rows, "GF", "QF");
@@ -313,6 +317,7 @@ class LayerTables {
 
   // Nothing kept: eval, or a checkpointed region.
   TableRows forward_nothing_kept() const {
+    if (run_.model.experts) return experts("LE", Part::NothingKept, "ME");
     if (!adapted_) return finished(without_lse(attention(book_.rows("LE"), Part::NothingKept)));
     auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GF"), "NZ", "NE");
     const std::map<std::string, std::string> frees = {
@@ -328,6 +333,7 @@ class LayerTables {
   // Run again inside the backward of a checkpointed layer.
   TableRows recompute() const {
     if (run_.workload.recompute.impl == RecomputeImpl::Reentrant) return forward();
+    if (run_.model.experts) return experts("LF", Part::Kept, "MR");
     const auto rows = forward();
     if (adapted_ && fp32_adapters_) {
       return append(rows_until(rows, "mul"),
@@ -351,7 +357,9 @@ class LayerTables {
     for (auto& row : rows) {
       if (!checkpointed && row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
       const auto held = row.allocates.find("{xin=x}");
-      if (held != std::string::npos) row.allocates.replace(held, 7, "{xin=<mask> sin cos pos x}");
+      if (held != std::string::npos) {
+        row.allocates.replace(held, 7, passes_positions_first(run_.model) ? "{xin=<mask> pos sin cos x}" : "{xin=<mask> sin cos pos x}");
+      }
     }
     return rows;
   }
@@ -379,10 +387,20 @@ class LayerTables {
     }
     const bool reentrant = checkpointed && run_.workload.recompute.impl == RecomputeImpl::Reentrant;
     const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
+    if (run_.model.experts) {
+      const bool inside = checkpointed && !reentrant;
+      const auto attended = attention(book_.rows(name), inside ? Part::CheckpointedBackward : Part::Backward);
+      return finished(append(book_.rows(inside ? "MB" : "MW"), rows_from(attended, "o_proj")));
+    }
     return finished(attention(book_.rows(name), checkpointed && !reentrant ? Part::CheckpointedBackward : Part::Backward));
   }
 
   enum class Part { Kept, NothingKept, Backward, CheckpointedBackward };
+  // Attention and norms of the dense layer, then the sparse feed-forward.
+  TableRows experts(const char* layer, Part part, const char* feed_forward) const {
+    return finished(append(rows_until(attention(book_.rows(layer), part), "post norm"), book_.rows(feed_forward)));
+  }
+
   // The attention of the run in place of sdpa's rows.
   TableRows attention(TableRows rows, Part part) const {
     if (run_.workload.attention != Attention::Eager || adapted_) return rows;
@@ -464,11 +482,9 @@ Script make_script(const Run& run) {
   const bool boundaries = run.workload.recompute.at(0);
   // The last layer's output goes with the final norm's cast, the embedding with the model's forward, unless
   // checkpointing holds them as boundaries.
-  // Qwen2Model and Qwen3Model drop the embedding first, the other models the position ids.
-  const bool qwen = run.model.model_type == "qwen2" || run.model.model_type == "qwen3";
   std::vector<std::string> arguments;
   if (!boundaries) {
-    arguments = qwen ? std::vector<std::string>{"emb", "pos"} : std::vector<std::string>{"pos", "emb"};
+    arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
     if (eager) arguments.insert(arguments.begin(), "mask");
   }
   const Bound ends = {{"args", arguments}, {"xlast", {"xlast"}}};

@@ -1,5 +1,6 @@
 #include "step/modules.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace zplan {
@@ -27,6 +28,21 @@ std::vector<std::int32_t> owned(const std::vector<Parameter>& parameters, std::i
   return out;
 }
 
+// Containers hold what stands in them: root everything, model all but the head, layer its layer, self_attn its linears.
+void fill_subtrees(Modules& modules, const std::vector<Parameter>& parameters) {
+  for (auto& m : modules.all) {
+    m.subtree = m.parameters;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto& p = parameters[i];
+      const auto index = static_cast<std::int32_t>(i);
+      const bool attention = p.owner >= Owner::QProj && p.owner <= Owner::KNorm;
+      const bool inside = m.name == "root" || (m.name == "model" && p.owner != Owner::LmHead) ||
+                          (m.name == "layer" && p.layer == m.layer) || (m.name == "self_attn" && p.layer == m.layer && attention);
+      if (inside && std::find(m.subtree.begin(), m.subtree.end(), index) == m.subtree.end()) m.subtree.push_back(index);
+    }
+  }
+}
+
 }  // namespace
 
 Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters) {
@@ -34,7 +50,10 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
   Modules out;
   const auto outer = [&](const char* name, std::vector<std::int32_t> own) {
     out.outer[name] = static_cast<std::int32_t>(out.all.size());
-    out.all.push_back({name, -1, std::move(own)});
+    Module m;
+    m.name = name;
+    m.parameters = std::move(own);
+    out.all.push_back(std::move(m));
   };
   outer("root", {});
   if (adapted) {  // PeftModel is the root, LoraModel its base model
@@ -65,7 +84,12 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
   std::vector<Module> layer;
   const auto local = [&](const std::string& name, std::vector<std::int32_t> own, bool leaf = false) {
     out.local[name] = static_cast<std::int32_t>(layer.size());
-    layer.push_back({name, 0, std::move(own), leaf});
+    Module m;
+    m.name = name;
+    m.layer = 0;
+    m.parameters = std::move(own);
+    m.leaf = leaf;
+    layer.push_back(std::move(m));
   };
   local("layer", {});
   local("self_attn", {});
@@ -113,6 +137,7 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
       out.all.push_back(std::move(module));
     }
   }
+  if (model.experts) fill_subtrees(out, parameters);
   return out;
 }
 

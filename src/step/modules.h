@@ -17,7 +17,8 @@ struct Module {
   std::string name;                        // as in the event tables: "q_proj", "layer", "q.lora_a"
   std::int64_t layer = -1;
   std::vector<std::int32_t> parameters;    // own ones, by index in `parameters(model, workload)`, in order
-  bool leaf = false;                       // a ZeRO-3 leaf: its whole sub-tree is fetched as one
+  bool leaf = false;                       // a ZeRO-3 leaf: its whole sub-tree is fetched as one; it owns nothing itself
+  std::vector<std::int32_t> subtree;       // own and its children's; filled where the model has leaves
   // Not a module but the place where `reader` reads a parameter that it does not own: PEFT's lora.Linear asks
   // for lora_A.weight's dtype, Liger's loss for lm_head.weight. -1 elsewhere.
   std::int32_t reads = -1, reader = -1;

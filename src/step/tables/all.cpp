@@ -18,7 +18,7 @@ namespace zplan {
 const TableBook& table_book() {
   using namespace tables;
   static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LE, LN, LC, LR, R3, EF, EE, EB, EZ, EN, EC,
-                               GF, GB, GD, GA, QF, QB, QA, LG, LH, ZE, ZF, ZH, ZB, ZD, ZA, LZ, ME, MR, IP, MB,
+                               GF, GB, GD, GA, QF, QB, QA, LG, LH, ZE, ZF, ZH, ZB, ZD, ZA, LZ, ME, MR, MF, IP, IQ, MB, MW,
                                PF, P3, PB, PE, HF, HM, HB, HZ, H3, Z3, HK, UB, UR, HE, E3, ES, EU, BE, BR, HL});
   return book;
 }
