@@ -288,7 +288,8 @@ const std::vector<std::int32_t>& Coordinator::to_release(std::int32_t module, st
 }
 
 void Coordinator::drop_held(std::int32_t module) {
-  for (const auto p : own(module)) {
+  const auto one = modules_.all[static_cast<std::size_t>(module)].reads;
+  for (const auto p : one >= 0 ? std::vector<std::int32_t>{one} : own(module)) {
     auto& s = state_[static_cast<std::size_t>(p)];
     if (s.held >= 0) recorder_.free(std::exchange(s.held, -1));
   }

@@ -117,7 +117,12 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
     // Qwen3MoeSparseMoeBlock is a default leaf class (zero/leaf_module_config.py): experts and router as one.
     auto own = owned(first_layer, 0, Owner::Experts, true, false, false);
     for (const auto p : owned(first_layer, 0, Owner::Router, true, false, false)) own.push_back(p);
+    const auto gate_up = own[0], down = own[1];
     local("mlp", std::move(own), true);
+    local("experts_gate_up", {});
+    layer.back().reads = gate_up;
+    local("experts_down", {});
+    layer.back().reads = down;
   } else {
     local("mlp", {});
     local("act_fn", {});

@@ -20,7 +20,7 @@ struct Module {
   bool leaf = false;                       // a ZeRO-3 leaf: its whole sub-tree is fetched as one; it owns nothing itself
   std::vector<std::int32_t> subtree;       // own and its children's; filled where the model has leaves
   // Not a module but the place where `reader` reads a parameter that it does not own: PEFT's lora.Linear asks
-  // for lora_A.weight's dtype, Liger's loss for lm_head.weight. -1 elsewhere.
+  // for lora_A.weight's dtype, Liger's loss for lm_head.weight; or where backward drops one of a leaf's weights.
   std::int32_t reads = -1, reader = -1;
 };
 

@@ -21,7 +21,7 @@ class Zero3 {
   void before_backward(const Accumulation&) {}
   void gradient(std::int32_t parameter, BlockId block);
   void enter_forward(std::int32_t module, bool recompute);
-  void leave_forward(std::int32_t module, bool recompute) { coordinator_.release(module, true, recompute); }
+  void leave_forward(std::int32_t module, bool recompute) { coordinator_.release(module, true, recompute || keeps_views(module)); }
   void drop_weight(std::int32_t module) { coordinator_.drop_held(module); }
   void enter_backward(std::int32_t module) { coordinator_.fetch(module, false, false); }
   void leave_backward(std::int32_t module) { coordinator_.release(module, false, false); }
@@ -44,6 +44,12 @@ class Zero3 {
   void offloaded_norms();
   void combine_norms(const char* groups);
   void step_sub_group(SubGroup& group, std::int64_t index);
+  // Grouped matmul saves the expert weights themselves, not through zero/linear.py: what is released in a forward
+  // that keeps its graph stays alive until its backward.
+  bool keeps_views(std::int32_t module) const {
+    const auto& m = script_.modules.all[static_cast<std::size_t>(module)];
+    return m.leaf && !run_.workload.recompute.at(m.layer);
+  }
   bool offloaded() const { return run_.ds.zero.offload_optimizer.device != OffloadDevice::None; }
   std::int64_t partition(std::int32_t p) const { return coordinator_.partition_numel(p); }
   const Parameter& parameter(std::int32_t p) const { return script_.parameters[static_cast<std::size_t>(p)]; }

@@ -100,13 +100,13 @@ inline constexpr TableText MW{"MW", "", R"(
   weight 2  | dwg=2Nk                         | dwp we.g wg dm
   mask 2    | ddn=2NkH                        | ddm
   down      | dW2=2EHM ga=60E gb=gb           | gb ga
-  down 2    | dmu=2NkM ga=60E gb=gb           | gb ga ddn mu
+  down 2    | dmu=2NkM ga=60E gb=gb           | gb ga ddn weight:experts_down mu
   act       | dsl=2NkM dup=2NkM               | dmu sl
   silu      | dgt=2NkM                        | dup gm
   cat       | dgm=4NkM                        | dgt dsl
   mask      | dgu=4NkM                        | dgm
   gate_up   | dW1=4EHM ga=60E gb=gb           | gb ga
-  gate_up 2 | dxg=2NkH ga=60E gb=gb           | gb ga dgu cs xg
+  gate_up 2 | dxg=2NkH ga=60E gb=gb           | gb ga dgu cs weight:experts_gate_up xg
   mask 3    | dx2=2NkH                        | dxg ge
   weights   | IQ[wt](2Nk){idx=pm src=dwg}
   gather    | IQ[b.dy](2NH){idx=tx src=dx2}
