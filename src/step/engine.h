@@ -37,8 +37,8 @@ struct Accumulation {
   bool boundary() const { return micro_step + 1 == micro_steps; }
 };
 
-// Thread blocks of a torch reduction of n elements to one value: 512 threads each, at least 16 and at most 256 values
-// a thread, four blocks a multiprocessor between. aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig.
+// Thread blocks of a torch reduction of n elements to one value, 512 threads each: one while a thread has less than
+// 256 values; then at least 16 and at most 256 a thread, four blocks a multiprocessor between. aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig.
 std::int64_t reduction_blocks(std::int64_t n, std::int64_t sm_count);
 // Scratch of a vector norm of n doubles: one partial result per block (and a semaphore).
 struct NormScratch {

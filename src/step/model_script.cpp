@@ -305,21 +305,24 @@ class LayerTables {
         adapted_(run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora),
         fp32_adapters_(adapted_ && zero3_) {}
 
-  // Kept for backward.
-  TableRows forward() const {
+  // Kept for backward. first: the layer above the embedding.
+  TableRows forward(bool first) const {
     if (run_.model.experts) return experts("LF", Part::Kept, "MF");
     if (!adapted_) return finished(attention(book_.rows("LF"), Part::Kept));
     auto rows = book_.rows("LG");
-    if (run_.workload.finetune == Finetune::Qlora) rows = with_macro(rows, "GF", "QF");
     if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
-    return finished(rows);
+    // Neither the frozen embedding's output nor the norm's weight takes a gradient.
+    for (auto& row : rows) {
+      if (first && !input_takes_gradient() && row.step == "input norm") row = with_macro({row}, "NZ", "NE").front();
+    }
+    return finished(quantized(rows));
   }
 
   // Nothing kept: eval, or a checkpointed region.
   TableRows forward_nothing_kept() const {
     if (run_.model.experts) return experts("LE", Part::NothingKept, "ME");
     if (!adapted_) return finished(without_lse(attention(book_.rows("LE"), Part::NothingKept)));
-    auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GF"), "NZ", "NE");
+    auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GN"), "NZ", "NE");
     const std::map<std::string, std::string> frees = {
         {"sdpa", "cw lse seed off"}, {"silu", "^ gt.y"}, {"mul", "s u.y"}, {"residual 2", "d.y h1 ^"}};
     for (auto& row : rows) {
@@ -327,14 +330,14 @@ class LayerTables {
       if (row.step == "o_proj") row.allocates += "{fr=o q.r k.r v.y a.y}";
       if (row.step == "down") row.allocates += "{fr=p b.y}";
     }
-    return finished(rows);
+    return finished(without_lse(quantized(rows)));
   }
 
   // Run again inside the backward of a checkpointed layer.
   TableRows recompute() const {
-    if (run_.workload.recompute.impl == RecomputeImpl::Reentrant) return forward();
+    if (run_.workload.recompute.impl == RecomputeImpl::Reentrant) return forward(false);
     if (run_.model.experts) return experts("LF", Part::Kept, "MR");
-    const auto rows = forward();
+    const auto rows = forward(false);
     if (adapted_ && fp32_adapters_) {
       return append(rows_until(rows, "mul"),
                     {{"down", "d.y0=2NH d.xc=4NF d.la=4Nr d.lb=4NH", "d.lb d.y0 h1", "down_proj( d.base d.dropout d.lora_a d.lora_b("}});
@@ -346,19 +349,22 @@ class LayerTables {
       stop.back().frees = "d h1";
       return stop;
     }
+    if (adapted_) return append(rows_until(rows, "mul"), book_.rows(run_.workload.finetune == Finetune::Qlora ? "QT" : "GT"));
     return append(rows_until(rows, "mul"), {{"stop", "", "h1", "down_proj("}});
   }
 
   TableRows backward(bool checkpointed, bool first) const {
-    auto rows = layer_backward(checkpointed);
+    auto rows = layer_backward(checkpointed, first);
     if (!first) return rows;
     // The rotary tables are used last by the query of the first layer; a checkpointed region holds them and the
     // position ids as its arguments until its backward is done.
     for (auto& row : rows) {
       if (!checkpointed && row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
       const auto held = row.allocates.find("{xin=x}");
+      // Made to take a gradient, the embedding's output is a leaf that lives as long as the graph.
+      const std::string x = adapted_ && !zero3_ ? "}" : " x}";
       if (held != std::string::npos) {
-        row.allocates.replace(held, 7, passes_positions_first(run_.model) ? "{xin=<mask> pos sin cos x}" : "{xin=<mask> sin cos pos x}");
+        row.allocates.replace(held, 7, (passes_positions_first(run_.model) ? "{xin=<mask> pos sin cos" : "{xin=<mask> sin cos pos") + x);
       }
     }
     return rows;
@@ -378,14 +384,25 @@ class LayerTables {
     return rows;
   }
 
-  TableRows layer_backward(bool checkpointed) const {
+  // enable_input_require_grads, which checkpointing asks for, makes the frozen embedding's output take a gradient.
+  bool input_takes_gradient() const { return run_.workload.recompute.any(); }
+
+  // bitsandbytes' 4-bit linears in place of the frozen ones.
+  TableRows quantized(TableRows rows) const {
+    if (run_.workload.finetune != Finetune::Qlora) return rows;
+    for (const auto* kind : {"F", "B", "A", "I", "N", "C", "R", "E"}) {
+      rows = with_macro(std::move(rows), std::string("G") + kind, std::string("Q") + kind);
+    }
+    return rows;
+  }
+
+  TableRows layer_backward(bool checkpointed, bool first) const {
+    const bool reentrant = checkpointed && run_.workload.recompute.impl == RecomputeImpl::Reentrant;
     if (adapted_) {
       if (fp32_adapters_) return finished(book_.rows("LZ"));
-      auto rows = book_.rows("LH");
-      if (run_.workload.finetune == Finetune::Qlora) rows = with_macro(with_macro(rows, "GB", "QB"), "GA", "QA");
-      return finished(rows);
+      const char* name = reentrant ? "LX" : checkpointed ? "LK" : first && !input_takes_gradient() ? "LI" : "LH";
+      return finished(quantized(book_.rows(name)));
     }
-    const bool reentrant = checkpointed && run_.workload.recompute.impl == RecomputeImpl::Reentrant;
     const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
     if (run_.model.experts) {
       const bool inside = checkpointed && !reentrant;
@@ -421,6 +438,9 @@ class LayerTables {
 
   TableRows finished(TableRows rows) const {
     if (run_.model.qkv_bias && !adapted_) rows = with_qkv_bias(std::move(rows), zero3_);
+    for (auto& row : rows) {
+      if (run_.model.qkv_bias && adapted_ && row.step == "q_proj") row = with_macro(with_macro({row}, "GF", "GL"), "GN", "GM").front();
+    }
     return run_.model.qk_norm ? rows : without_qk_norm(std::move(rows), adapted_);
   }
 
@@ -456,7 +476,7 @@ Script make_script(const Run& run) {
   for (const bool first : {false, true}) {
     const Bound drop_input = first ? Bound{} : xprev;
     auto& plain = s.layers[first][0];
-    plain.forward = c.layer(tables.forward(), Pass::Forward, first, drop_input);
+    plain.forward = c.layer(tables.forward(first), Pass::Forward, first, drop_input);
     const Bound masks = run.workload.attention == Attention::Eager ? Bound{{"mask", {"mask"}}} : Bound{};
     plain.backward = c.layer(tables.backward(false, first), Pass::Backward, first, masks);
     auto& checkpointed = s.layers[first][1];
@@ -491,7 +511,13 @@ Script make_script(const Run& run) {
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
   auto head = book.rows(fused ? "HL" : rows_many ? "HM" : "HF");
-  if (adapted) head = with_macro(head, "NF", "NZ");
+  if (adapted) {
+    head = with_macro(head, "NF", "NZ");
+    // A plain linear with a frozen weight does not keep its input.
+    for (auto& row : head) {
+      if (!zero3 && row.step == "return") row.frees.insert(0, "f.y ");
+    }
+  }
   s.forward_end = c.outer(head, Pass::Forward, ends);
   auto loss = book.rows(adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
   if (adapted) loss = with_macro(loss, "NB", "N0");
@@ -511,12 +537,14 @@ Script make_script(const Run& run) {
   // so that its hook runs at the end of backward.
   if (adapted) {
     embedding.clear();
-    if (run.workload.recompute.any()) embedding.push_back({"embedding", "", "dout", "embed_tokens("});
+    if (run.workload.recompute.any() && zero3) embedding.push_back({"embedding", "", "dout", "embed_tokens("});
   }
   embedding = append(embedding, book.rows("BE"));
   s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});
-  // CheckpointFunction holds its arguments until the graph goes with the loss.
-  const std::vector<std::string> arguments_held = boundaries && reentrant ? std::vector<std::string>{"sin", "cos", "pos"} : std::vector<std::string>{};
+  // CheckpointFunction holds its arguments until the graph goes with the loss; so do a leaf and its gradient.
+  std::vector<std::string> arguments_held;
+  if (boundaries && reentrant) arguments_held = {"sin", "cos", "pos"};
+  else if (boundaries && adapted && !zero3) arguments_held = {"dout", "emb"};
   s.backward_return = c.outer(book.rows(loss_scaled(run) ? "BR" : "UR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}, {"held", arguments_held}});
   return c.finish();
 }

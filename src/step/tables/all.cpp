@@ -8,6 +8,7 @@
 #include "step/tables/eager_attention.h"
 #include "step/tables/experts.h"
 #include "step/tables/lora.h"
+#include "step/tables/lora_checkpointing.h"
 #include "step/tables/lora_zero3.h"
 #include "step/tables/model_ends.h"
 #include "step/tables/norm_rotary.h"
@@ -18,7 +19,8 @@ namespace zplan {
 const TableBook& table_book() {
   using namespace tables;
   static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LE, LN, LC, LR, R3, EF, EE, EB, EZ, EN, EC,
-                               GF, GB, GD, GA, QF, QB, QA, LG, LH, ZE, ZF, ZH, ZB, ZD, ZA, LZ, ME, MR, MF, IP, IQ, MB, MW,
+                               GF, GB, GD, GA, QF, QB, QA, GI, QI, GL, LG, LH, LI,
+                               GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZD, ZA, LZ, ME, MR, MF, IP, IQ, MB, MW,
                                PF, P3, PB, PE, HF, HM, HB, HZ, H3, Z3, HK, UB, UR, HE, E3, ES, EU, BE, BR, HL});
   return book;
 }

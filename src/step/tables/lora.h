@@ -17,6 +17,11 @@ inline constexpr TableText GF{"GF", "", R"(
   add   | y=2NO  | ls y0
 )"};
 
+// The same where the frozen linear has a bias: addmm adds it in cuBLASLt.
+inline constexpr TableText GL{"GL", "GF", R"(
+  base  | y0=2NO @cublaslt |  | base
+)"};
+
 // LoRA linear backward, gradient to a new tensor <out>.
 inline constexpr TableText GB{"GB", "", R"(
   scale | dls=2NO
@@ -56,6 +61,15 @@ inline constexpr TableText QA{"QA", "GA", R"(
   deq  | am=4IO/64 w=2IO | am
   base | dxb=2NI         | w <dy> dxb | base
 )"};
+
+// The input takes no gradient (first layer, frozen embedding).
+inline constexpr TableText GI{"GI", "GB", R"(
+  scale | dls=2NO        | <dy>
+  A     | dA=2Ir         | dla <sav> hook:dA | lora_a
+  base  |                |                   | base
+  sum
+)"};
+inline constexpr TableText QI{"QI", "GI", ""};
 
 // layer forward, LoRA, bf16.
 inline constexpr TableText LG{"LG", "", R"(
@@ -99,6 +113,15 @@ inline constexpr TableText LH{"LH", "", R"(
   reshape q  | dqc=2NA                          | qn.dx
   q_proj     | GA[q](H,A){sav=a.y dy=dqc}       |                                  | q_proj
   input norm | N0[a](N,H)                       | ^ a.dx                           | input_norm )layer
+)"};
+
+// layer backward where the layer's input takes no gradient: o_proj is the last to use dout.
+inline constexpr TableText LI{"LI", "LH", R"(
+  o_proj     | GB[ao](A,H){dy=dout out=do}      |                                  | self_attn( o_proj
+  v_proj     | GI[v](H,K){dy=dv}                |                                  | v_proj
+  k_proj     | GI[k](H,K){dy=dkc}               |                                  | k_proj
+  q_proj     | GI[q](H,A){sav=a.y dy=dqc}       |                                  | q_proj
+  input norm |                                  |                                  | input_norm )layer
 )"};
 
 }  // namespace zplan::tables
