@@ -104,7 +104,7 @@ Workload workload(const RunOptions& o, Purpose purpose, Assumptions& assumed) {
   w.attention = attention_named(assumed.or_else(o.attention, "sdpa", "--attention", "torch's scaled_dot_product_attention"),
                                 "--attention");
   w.kernels.fused_linear_cross_entropy = o.fused_loss;
-  if (purpose == Purpose::Simulate || !o.recompute.empty()) {
+  if (purpose != Purpose::Plan || !o.recompute.empty()) {
     w.recompute = recompute_named(assumed.or_else(o.recompute, "none", "--recompute", "no activation checkpointing"),
                                   "--recompute");
     if (w.recompute.any()) {

@@ -51,6 +51,7 @@ struct RunInputs {
 enum class Purpose {
   Plan,      // micro-batch, accumulation, checkpointing and ds_config are searched; the global batch is assumed
   Simulate,  // one configuration: a ds_config or a record is needed
+  Check,     // like Simulate, but the ds_config is read by who checks it
 };
 
 // Throws InputError naming the option. Reads models, hardware files, ds_config and record through `files`.

@@ -1,5 +1,5 @@
 // A ds_config.json as DeepSpeed's own reader understands it: its aliases, deprecated keys, defaults by version,
-// batch arithmetic and refusals. Sources: docs/files.md#ds_config.
+// batch arithmetic and refusals. Sources: docs/files.md#ds-config.
 #pragma once
 
 #include <cstdint>
