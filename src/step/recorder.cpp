@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <stdexcept>
 
 namespace zplan {
 
@@ -40,6 +41,7 @@ void Recorder::record_stream(BlockId block, StreamId stream) {
 }
 
 void Recorder::free(BlockId block) {
+  if (block < 0) throw std::logic_error("step: a block is freed that is not alive (event table or engine)");
   const auto i = static_cast<std::size_t>(block);
   if (recorded_[i] == 0) {
     history_.events.push_back({Action::Free, stream_[i], block, 0});

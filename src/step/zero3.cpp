@@ -43,7 +43,7 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       accumulator_label_(recorder.label("gradient accumulator copied from the host", Component::StepTransients)),
       overflow_label_(recorder.label("overflow check of the gradient buffer", Component::StepTransients)),
       foreach_label_(recorder.label("square root of exp_avg_sq (foreach)", Component::StepTransients)),
-      scalars_(recorder, scalar_label_) {
+      scalars_(recorder, scalar_label_), pinned_(recorder) {
   // S3:_create_fp16_sub_groups: parameters in order until the partitions reach sub_group_size.
   const auto close = [&](SubGroup& g) {
     if (!g.parameters.empty()) groups_.push_back(std::move(g));
@@ -60,6 +60,14 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
     }
     close(group);
   }
+  // S3:_create_fp32_partitions: with twin flow (ratio < 1) the first sub-groups stay on the device.
+  const auto first_on_cpu = static_cast<std::size_t>((1.0 - run.ds.zero.offload_optimizer.ratio) * static_cast<double>(groups_.size()));
+  for (std::size_t g = 0; g < groups_.size(); ++g) groups_[g].on_cpu = offloaded() && g >= first_on_cpu;
+}
+
+void Zero3::host_buffer(std::int64_t bytes, bool pinned) {
+  if (pinned) pinned_.allocate(bytes);
+  else recorder_.host(bytes);
 }
 
 // zero.Init: every module's parameters are built in full, partitioned and dropped (PP:_partition_param).
@@ -67,9 +75,9 @@ void Zero3::load() {
   partitions_.assign(script_.parameters.size(), -1);
   const auto build = [&](std::int32_t index, std::int64_t numel, std::int64_t width) {
     const auto whole = recorder_.allocate(numel * width, build_label_, index);
-    const auto part = run_.ds.zero.offload_param.device == OffloadDevice::None
-                          ? recorder_.allocate(ceil_div(numel, run_.world_size) * width, partition_label_, index)
-                          : -1;
+    const auto bytes = ceil_div(numel, run_.world_size) * width;
+    const auto part = params_offloaded() ? -1 : recorder_.allocate(bytes, partition_label_, index);
+    if (params_offloaded()) host_buffer(bytes, run_.ds.zero.offload_param.pin_memory);
     if (index >= 0) coordinator_.make_secondary(index);
     recorder_.free(whole);
     return part;
@@ -82,6 +90,7 @@ void Zero3::load() {
   rotary_buffers();
   // A tied lm_head is built and partitioned before the tie.
   if (run_.model.tied_embeddings) {
+    orphaned_ = true;
     orphan_head_ = build(-1, run_.model.vocab * run_.model.hidden, width(run_.ds.precision).count);
   }
   // get_peft_model drops the last references to the old head; its adapters come whole, outside zero.Init.
@@ -124,7 +133,15 @@ void Zero3::init() {
   for (const auto& g : groups_) {
     for (const auto p : g.parameters) flat += partition(p) * widths_[static_cast<std::size_t>(p)];
   }
-  if (run_.ds.zero.offload_param.device == OffloadDevice::None) {
+  if (params_offloaded()) {
+    // S3:_create_param_groups_fp16_flat_cpu_memory: always pinned; the single partitions go to the host cache.
+    pinned_.allocate(flat);
+    for (const auto& g : groups_) {
+      for (const auto p : g.parameters) drop_partition(partition(p) * widths_[static_cast<std::size_t>(p)]);
+    }
+  } else {
+    recorder_.host(flat);  // defragment copies through the host
+    recorder_.host(-flat);
     recorder_.empty_cache();
     recorder_.allocate(flat, flat_label_);
   }
@@ -132,20 +149,32 @@ void Zero3::init() {
   BlockId converted = -1;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     largest = std::max(largest, groups_[g].elements);
-    if (offloaded()) continue;
+    if (groups_[g].on_cpu) {
+      const auto bytes = master_width() * groups_[g].elements;
+      recorder_.host(2 * bytes);  // `converted` and its clone, the master: unpinned whatever the flag says
+      recorder_.host(-bytes);
+      host_buffer(bytes, run_.ds.zero.offload_optimizer.pin_memory);  // its .grad
+      continue;
+    }
     const auto index = static_cast<std::int64_t>(g);
-    const auto next = recorder_.allocate(4 * groups_[g].elements, convert_label_, index);
+    const auto next = recorder_.allocate(master_width() * groups_[g].elements, convert_label_, index);
     if (converted >= 0) recorder_.free(converted);  // `converted` goes when the next one is bound
     converted = next;
-    recorder_.allocate(4 * groups_[g].elements, master_label_, index);
+    recorder_.allocate(master_width() * groups_[g].elements, master_label_, index);
+    if (offloaded()) recorder_.allocate(master_width() * groups_[g].elements, fp32_grad_label_, index);  // twin flow
   }
   if (converted >= 0) recorder_.free(converted);
-  if (!offloaded()) recorder_.free(recorder_.allocate(4 * largest, zero_grad_label_));
+  if (!offloaded()) recorder_.free(recorder_.allocate(master_width() * largest, zero_grad_label_));
   if (run_.ds.zero.contiguous_gradients) recorder_.allocate(lp * run_.ds.zero.reduce_bucket_size, bucket_label_);
-  if (!offloaded()) {
-    std::int64_t elements = 0;
-    for (const auto& g : groups_) elements += g.elements;
-    recorder_.allocate(width(run_.ds.accumulation_dtype()).count * elements, grad_label_);
+  std::int64_t elements = 0;
+  for (const auto& g : groups_) elements += g.elements;
+  const auto accumulator = width(run_.ds.accumulation_dtype()).count * elements;
+  if (offloaded()) {
+    recorder_.host(accumulator);  // made unpinned first
+    host_buffer(accumulator, run_.ds.zero.offload_optimizer.pin_memory);
+    if (run_.ds.zero.offload_optimizer.pin_memory) recorder_.host(-accumulator);
+  } else {
+    recorder_.allocate(accumulator, grad_label_);
   }
   // create_reduce_and_remove_grad_hooks gathers and re-partitions every trainable parameter once.
   for (const auto& g : groups_) {
@@ -270,8 +299,16 @@ BlockId Zero3::buffered_norm(std::int32_t p, std::int64_t n) {
   return root;
 }
 
+// The partition of a tied lm_head, built before the tie.
 void Zero3::free_orphan_head() {
+  if (!std::exchange(orphaned_, false)) return;
   if (orphan_head_ >= 0) recorder_.free(std::exchange(orphan_head_, -1));
+  else drop_partition(ceil_div(run_.model.vocab * run_.model.hidden, run_.world_size) * width(run_.ds.precision).count);
+}
+
+void Zero3::drop_partition(std::int64_t bytes) {
+  if (run_.ds.zero.offload_param.pin_memory) pinned_.free(bytes);
+  else recorder_.host(-bytes);
 }
 
 void Zero3::after_backward(const Accumulation&) {
@@ -380,13 +417,24 @@ void Zero3::step(const Accumulation& at) {
 }
 
 void Zero3::step_sub_group(SubGroup& group, std::int64_t index) {
-  if (offloaded()) return;  // DeepSpeedCPUAdam: nothing on the device
+  if (group.on_cpu) {  // DeepSpeedCPUAdam: nothing on the device
+    if (!std::exchange(group.states, true)) recorder_.host((run_.ds.bf16_optimizer_states ? 4 : 8) * group.elements);
+    const auto cast = width(run_.ds.precision).count * group.elements;  // fp32 to the model's dtype, pageable
+    recorder_.host(cast);
+    recorder_.host(-cast);
+    return;
+  }
+  if (offloaded()) {  // twin flow steps its GPU sub-groups by plain torch.optim.AdamW
+    optimizer_step(recorder_, OptimizerKind::TorchAdamForeach, {adam_label_, foreach_label_}, group.elements, index,
+                   !std::exchange(group.states, true));
+    return;
+  }
   const auto n = group.elements, accumulate = width(run_.ds.accumulation_dtype()).count;
   // S3:_prepare_fp32_grad_for_sub_group: flatten is a view for one tensor, the cast is one for fp32 accumulation.
   const auto flat = group.parameters.size() > 1 ? recorder_.allocate(accumulate * n, flat_grad_label_, index) : -1;
   BlockId gradient = flat;
-  if (accumulate != 4) {
-    gradient = recorder_.allocate(4 * n, fp32_grad_label_, index);
+  if (accumulate != master_width()) {
+    gradient = recorder_.allocate(master_width() * n, fp32_grad_label_, index);
     if (flat >= 0) recorder_.free(flat);
   }
   if (run_.ds.gradient_clipping > 0) {

@@ -8,6 +8,7 @@
 
 #include "step/coordinator.h"
 #include "step/engine.h"
+#include "step/pinned_host.h"
 
 namespace zplan {
 
@@ -33,12 +34,14 @@ class Zero3 {
     std::vector<std::int32_t> parameters;  // trainable ones, in order
     std::int64_t elements = 0;             // of this rank
     bool states = false;                   // Adam states exist
+    bool on_cpu = false;                   // its master, gradient and states are on the host
   };
   void rotary_buffers();
   void reduce_bucket();
   void partition_gradient(std::int32_t parameter);
   BlockId buffered_norm(std::int32_t parameter, std::int64_t elements);
   void free_orphan_head();
+  void drop_partition(std::int64_t bytes);
   void overflow_check();
   void norms();
   void offloaded_norms();
@@ -51,6 +54,10 @@ class Zero3 {
     return m.leaf && !run_.workload.recompute.at(m.layer);
   }
   bool offloaded() const { return run_.ds.zero.offload_optimizer.device != OffloadDevice::None; }
+  bool params_offloaded() const { return run_.ds.zero.offload_param.device != OffloadDevice::None; }
+  void host_buffer(std::int64_t bytes, bool pinned);   // stays
+  // Bytes an element of master, step gradient and Adam states.
+  std::int64_t master_width() const { return run_.ds.bf16_master_weights_and_grads ? 2 : 4; }
   std::int64_t partition(std::int32_t p) const { return coordinator_.partition_numel(p); }
   const Parameter& parameter(std::int32_t p) const { return script_.parameters[static_cast<std::size_t>(p)]; }
 
@@ -63,6 +70,7 @@ class Zero3 {
   std::vector<SubGroup> groups_;
   std::vector<BlockId> partitions_;        // by parameter, between zero.Init and defragmentation; -1 = in the flat buffer
   BlockId orphan_head_ = -1;               // partition of a tied lm_head, built before the tie
+  bool orphaned_ = false;
   struct InBucket { std::int32_t parameter; BlockId own; };  // own: gradient larger than the bucket, else -1
   std::vector<InBucket> bucket_;
   std::vector<BlockId> offloaded_norms_;   // norm_for_param_grads
@@ -72,6 +80,7 @@ class Zero3 {
       grad_label_, cat_label_, cast_label_, norm_label_, flat_grad_label_, fp32_grad_label_, adam_label_, scalar_label_, gather_label_,
       accumulator_label_, overflow_label_, foreach_label_;
   Scalars scalars_;
+  PinnedHost pinned_;
 };
 
 }  // namespace zplan
