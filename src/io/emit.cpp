@@ -5,33 +5,43 @@
 namespace zplan {
 namespace {
 
-void require_version(bool used, const Version& have, const Version& need, const std::string& program,
-                     const std::string& option, const std::string& otherwise) {
+void require_version(bool used, const Version& have, const Version& need,
+                     const std::string& program, const std::string& option,
+                     const std::string& otherwise) {
   if (!used || have >= need) return;
-  throw InputError(option, program + " " + text(have) + " cannot do this; it came with " + text(need), otherwise);
+  throw InputError(option,
+                   program + " " + text(have) + " cannot do this; it came with " + text(need),
+                   otherwise);
 }
 
 void check(const Run& run, const Cluster& cluster) {
   if (cluster.world_size() != run.world_size) {
     throw InputError("--gpus " + cluster.asked,
-                     "the plan is for " + std::to_string(run.world_size) + " ranks, the cluster has " +
-                         std::to_string(cluster.world_size()) + " GPUs",
+                     "the plan is for " + std::to_string(run.world_size) +
+                         " ranks, the cluster has " + std::to_string(cluster.world_size()) +
+                         " GPUs",
                      "plan for the GPUs that there are");
   }
   const Recompute& recompute = run.workload.recompute;
   const Version& transformers = run.versions.transformers;
-  require_version(recompute.every > 1, transformers, first_checkpointing_every_n_layers, "transformers",
-                  "--recompute every-" + std::to_string(recompute.every), "use --recompute full or none");
-  require_version(recompute.offload, transformers, first_checkpoint_offload, "transformers", "--recompute offload",
-                  "keep the checkpoints on the GPU");
+  require_version(recompute.every > 1, transformers, first_checkpointing_every_n_layers,
+                  "transformers", "--recompute every-" + std::to_string(recompute.every),
+                  "use --recompute full or none");
+  require_version(recompute.offload, transformers, first_checkpoint_offload, "transformers",
+                  "--recompute offload", "keep the checkpoints on the GPU");
   const DsConfig& ds = run.ds;
-  require_version(ds.bf16_master_weights_and_grads || ds.bf16_optimizer_states, run.versions.deepspeed, {0, 18, 3},
-                  "DeepSpeed", "bf16.bf16_master_weights_and_grads", "leave it at false");
-  // Recomputing a frozen, partitioned parameter found it empty: CheckpointError (fixed by DeepSpeed #8148).
-  const bool adapters = run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora;
-  require_version(adapters && ds.zero.stage == 3 && recompute.any() && recompute.impl == RecomputeImpl::NonReentrant,
+  require_version(ds.bf16_master_weights_and_grads || ds.bf16_optimizer_states,
+                  run.versions.deepspeed, {0, 18, 3}, "DeepSpeed",
+                  "bf16.bf16_master_weights_and_grads", "leave it at false");
+  // Recomputing a frozen, partitioned parameter found it empty: CheckpointError (fixed by DeepSpeed
+  // #8148).
+  const bool adapters =
+      run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora;
+  require_version(adapters && ds.zero.stage == 3 && recompute.any() &&
+                      recompute.impl == RecomputeImpl::NonReentrant,
                   run.versions.deepspeed, {0, 19, 3}, "DeepSpeed",
-                  "adapters under ZeRO-3 with --recompute-impl non-reentrant", "use --recompute-impl reentrant");
+                  "adapters under ZeRO-3 with --recompute-impl non-reentrant",
+                  "use --recompute-impl reentrant");
 }
 
 }  // namespace
@@ -42,7 +52,8 @@ Training default_training(Finetune finetune) {
   return training;
 }
 
-std::vector<OutputFile> emit_files(const Run& run, const Cluster& cluster, const EmitOptions& options) {
+std::vector<OutputFile> emit_files(const Run& run, const Cluster& cluster,
+                                   const EmitOptions& options) {
   check(run, cluster);
   std::vector<OutputFile> files = {{"ds_config.json", emit_ds_config(run, options), false},
                                    {"launch.sh", emit_launch(run, cluster, options), true}};

@@ -10,7 +10,9 @@ using Lines = std::vector<std::string>;
 void add(Lines& lines, const std::string& name, const std::string& value) {
   lines.push_back("--" + name + " " + shell_word(value));
 }
-void add(Lines& lines, const std::string& name, std::int64_t value) { add(lines, name, std::to_string(value)); }
+void add(Lines& lines, const std::string& name, std::int64_t value) {
+  add(lines, name, std::to_string(value));
+}
 // As in ds_config.json, so that the Trainer reads the same double from both.
 void add_number(Lines& lines, const std::string& name, double value) {
   add(lines, name, nlohmann::ordered_json(value).dump());
@@ -19,19 +21,26 @@ void add_true(Lines& lines, const std::string& name) { add(lines, name, "true");
 
 const char* finetune_name(Finetune finetune) {
   switch (finetune) {
-    case Finetune::Full: return "full";
-    case Finetune::Lora: return "lora";
-    case Finetune::Qlora: return "qlora";
-    case Finetune::Freeze: return "freeze";
+    case Finetune::Full:
+      return "full";
+    case Finetune::Lora:
+      return "lora";
+    case Finetune::Qlora:
+      return "qlora";
+    case Finetune::Freeze:
+      return "freeze";
   }
   return "";
 }
 
 const char* attention_name(Attention attention) {
   switch (attention) {
-    case Attention::Sdpa: return "sdpa";
-    case Attention::Flash: return "flash_attention_2";
-    case Attention::Eager: return "eager";
+    case Attention::Sdpa:
+      return "sdpa";
+    case Attention::Flash:
+      return "flash_attention_2";
+    case Attention::Eager:
+      return "eager";
   }
   return "";
 }
@@ -39,10 +48,14 @@ const char* attention_name(Attention attention) {
 // The Trainer's "optim". With an optimizer section in ds_config.json it is not asked.
 const char* optimizer_name(OptimizerKind optimizer) {
   switch (optimizer) {
-    case OptimizerKind::DeepSpeedAdam: return nullptr;
-    case OptimizerKind::TorchAdamFused: return "adamw_torch_fused";
-    case OptimizerKind::TorchAdamForeach: return "adamw_torch";
-    case OptimizerKind::Adam8bit: return "adamw_bnb_8bit";
+    case OptimizerKind::DeepSpeedAdam:
+      return nullptr;
+    case OptimizerKind::TorchAdamFused:
+      return "adamw_torch_fused";
+    case OptimizerKind::TorchAdamForeach:
+      return "adamw_torch";
+    case OptimizerKind::Adam8bit:
+      return "adamw_bnb_8bit";
   }
   return nullptr;
 }
@@ -52,7 +65,8 @@ void add_script_arguments(Lines& lines, const Run& run) {
   const Workload& w = run.workload;
   add(lines, "seq_len", w.seq_len);
   add(lines, "finetune", finetune_name(w.finetune));
-  if (w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora) add(lines, "lora_rank", w.lora_rank);
+  if (w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora)
+    add(lines, "lora_rank", w.lora_rank);
   if (w.finetune == Finetune::Freeze) add(lines, "freeze_layers", w.freeze_layers);
   add(lines, "attn_implementation", attention_name(w.attention));
 }
@@ -69,15 +83,17 @@ void add_recompute(Lines& lines, const Recompute& recompute) {
 void add_kernels(Lines& lines, const Kernels& kernels) {
   if (!kernels.any()) return;
   add_true(lines, "use_liger_kernel");
-  const nlohmann::ordered_json config = {{"rope", kernels.rope},
-                                         {"rms_norm", kernels.rms_norm},
-                                         {"swiglu", kernels.swiglu},
-                                         {"cross_entropy", false},
-                                         {"fused_linear_cross_entropy", kernels.fused_linear_cross_entropy}};
+  const nlohmann::ordered_json config = {
+      {"rope", kernels.rope},
+      {"rms_norm", kernels.rms_norm},
+      {"swiglu", kernels.swiglu},
+      {"cross_entropy", false},
+      {"fused_linear_cross_entropy", kernels.fused_linear_cross_entropy}};
   add(lines, "liger_kernel_config", config.dump());
 }
 
-// transformers 5 reads a warm-up below one step as a share of all steps; before, that was warmup_ratio.
+// transformers 5 reads a warm-up below one step as a share of all steps; before, that was
+// warmup_ratio.
 const char* warmup_name(const Version& transformers) {
   return transformers >= Version{5, 0, 0} ? "warmup_steps" : "warmup_ratio";
 }
@@ -85,7 +101,8 @@ const char* warmup_name(const Version& transformers) {
 }  // namespace
 
 std::string shell_word(const std::string& text) {
-  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+-";
+  const std::string plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+-";
   if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -112,7 +129,8 @@ std::vector<std::string> training_arguments(const Run& run, const EmitOptions& o
   add(lines, "lr_scheduler_type", t.lr_scheduler_type);
   add_number(lines, warmup_name(run.versions.transformers), t.warmup_ratio);
   add_number(lines, "num_train_epochs", t.epochs);
-  add_true(lines, "dataloader_drop_last");  // a smaller last batch would be another size for the allocator
+  add_true(lines,
+           "dataloader_drop_last");  // a smaller last batch would be another size for the allocator
   add(lines, "logging_steps", 1);
   add(lines, "save_strategy", "no");  // train.py saves once, at the end
   add(lines, "report_to", "none");

@@ -1,5 +1,5 @@
-// The arguments of the training script, as lines of a shell array. What the Trainer compares with ds_config.json
-// comes from the same values.
+// The arguments of the training script, as lines of a shell array. What the Trainer compares with
+// ds_config.json comes from the same values.
 #pragma once
 
 #include <string>

@@ -1,6 +1,8 @@
-// launch.sh for each launcher, and the files that go with it: hostfile, accelerate.yaml.
+// launch.sh: what the job is, its inputs, what can be known to be wrong before it starts, its
+// environment and its arguments. The last lines, which start it, are emit_start.cpp's.
 #include "io/emit.h"
 #include "io/emit_arguments.h"
+#include "io/emit_start.h"
 
 namespace zplan {
 namespace {
@@ -15,32 +17,42 @@ std::string hub_name(const Model& model) {
   return model.name;
 }
 
-bool offloads_optimizer(const Run& run) { return run.ds.zero.offload_optimizer.device != OffloadDevice::None; }
+bool offloads_optimizer(const Run& run) {
+  return run.ds.zero.offload_optimizer.device != OffloadDevice::None;
+}
 
 std::string strategy_line(const Run& run, const Cluster& cluster) {
   const ZeroConfig& z = run.ds.zero;
   std::string line = number(cluster.nodes) + (cluster.nodes == 1 ? " node" : " nodes") + " with " +
-                     number(cluster.node.gpus) + " x " + cluster.node.gpu.name + ", ZeRO stage " + number(z.stage);
+                     number(cluster.node.gpus) + " x " + cluster.node.gpu.name + ", ZeRO stage " +
+                     number(z.stage);
   if (offloads_optimizer(run)) line += ", optimizer offloaded";
-  if (z.stage == 3 && z.offload_param.device != OffloadDevice::None) line += ", parameters offloaded";
+  if (z.stage == 3 && z.offload_param.device != OffloadDevice::None)
+    line += ", parameters offloaded";
   return line;
 }
 
 const char* finetune_words(Finetune finetune) {
   switch (finetune) {
-    case Finetune::Full: return "all parameters";
-    case Finetune::Lora: return "LoRA adapters";
-    case Finetune::Qlora: return "LoRA adapters on 4-bit weights";
-    case Finetune::Freeze: return "all but the first layers";
+    case Finetune::Full:
+      return "all parameters";
+    case Finetune::Lora:
+      return "LoRA adapters";
+    case Finetune::Qlora:
+      return "LoRA adapters on 4-bit weights";
+    case Finetune::Freeze:
+      return "all but the first layers";
   }
   return "";
 }
 
 std::string batch_line(const Run& run) {
-  const std::int64_t micro = run.ds.train_micro_batch_size_per_gpu, steps = run.ds.gradient_accumulation_steps;
-  return std::string(finetune_words(run.workload.finetune)) + "; " + number(micro * steps * run.world_size) +
-         " rows of " + number(run.workload.seq_len) + " tokens a step: " + number(micro) + " a GPU x " +
-         number(steps) + " accumulated x " + number(run.world_size) + " GPUs";
+  const std::int64_t micro = run.ds.train_micro_batch_size_per_gpu,
+                     steps = run.ds.gradient_accumulation_steps;
+  return std::string(finetune_words(run.workload.finetune)) + "; " +
+         number(micro * steps * run.world_size) + " rows of " + number(run.workload.seq_len) +
+         " tokens a step: " + number(micro) + " a GPU x " + number(steps) + " accumulated x " +
+         number(run.world_size) + " GPUs";
 }
 
 // Which job this is, how to call it, and what its prediction holds for.
@@ -48,38 +60,51 @@ std::string header(const Run& run, const Cluster& cluster, const EmitOptions& op
   const Versions& v = run.versions;
   std::string text = "#!/usr/bin/env bash\n";
   if (options.launcher == Launcher::Slurm) {
-    text += "#SBATCH --nodes=" + number(cluster.nodes) + "\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=" +
-            number(cluster.node.gpus) + "\n#SBATCH --exclusive\n#SBATCH --mem=0\n";
+    text += "#SBATCH --nodes=" + number(cluster.nodes) +
+            "\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=" + number(cluster.node.gpus) +
+            "\n#SBATCH --exclusive\n#SBATCH --mem=0\n";
   }
   text += "# Fine-tunes " + run.model.name + " on " + strategy_line(run, cluster) + ":\n# " +
           batch_line(run) + ".\n";
-  text += "# Written by " + options.made_by + " for DeepSpeed " + zplan::text(v.deepspeed) + ", torch " +
-          major_minor(v.torch) + " and transformers " + major_minor(v.transformers) + ".\n#\n";
-  const char* one_node = "#   DATA=rows.jsonl ./launch.sh [more arguments for the script, such as --max_steps 20]\n";
+  text += "# Written by " + options.made_by + " for DeepSpeed " + zplan::text(v.deepspeed) +
+          ", torch " + major_minor(v.torch) + " and transformers " + major_minor(v.transformers) +
+          ".\n#\n";
+  const char* one_node =
+      "#   DATA=rows.jsonl ./launch.sh [more arguments for the script, such as --max_steps 20]\n";
   switch (options.launcher) {
     case Launcher::DeepSpeed:
       text += one_node;
-      if (cluster.nodes > 1) text += "# once, on the first node of hostfile; all nodes see this folder at the same path.\n";
+      if (cluster.nodes > 1)
+        text +=
+            "# once, on the first node of hostfile; all nodes see this folder at the same path.\n";
       break;
     case Launcher::Torchrun:
     case Launcher::Accelerate:
       if (cluster.nodes > 1) {
-        text += "#   DATA=rows.jsonl NODE_RANK=0 MASTER_ADDR=<first node> ./launch.sh [more arguments for the script]\n"
-                "# on every node, each with its NODE_RANK.\n";
+        text +=
+            "#   DATA=rows.jsonl NODE_RANK=0 MASTER_ADDR=<first node> ./launch.sh [more arguments "
+            "for the script]\n"
+            "# on every node, each with its NODE_RANK.\n";
       } else {
         text += one_node;
       }
       break;
     case Launcher::Slurm:
-      text += "#   cd <this folder> && DATA=/path/rows.jsonl sbatch launch.sh [more arguments for the script]\n";
+      text +=
+          "#   cd <this folder> && DATA=/path/rows.jsonl sbatch launch.sh [more arguments for the "
+          "script]\n";
       break;
   }
   text +=
       "# MODEL, DATA and OUTPUT in the environment replace what is set below.\n#\n"
-      "# The predicted memory is that of these settings. It changes with ds_config.json, the number of GPUs, the\n"
-      "# micro-batch, accumulation, the length of a row, checkpointing, attention, the optimizer and the allocator's\n"
-      "# environment. Learning rate, schedule, epochs and data do not change it; the learning rate and the other\n"
-      "# values of the optimizer stand in ds_config.json too, and the Trainer wants the same in both.\n"
+      "# The predicted memory is that of these settings. It changes with ds_config.json, the "
+      "number of GPUs, the\n"
+      "# micro-batch, accumulation, the length of a row, checkpointing, attention, the optimizer "
+      "and the allocator's\n"
+      "# environment. Learning rate, schedule, epochs and data do not change it; the learning rate "
+      "and the other\n"
+      "# values of the optimizer stand in ds_config.json too, and the Trainer wants the same in "
+      "both.\n"
       "set -euo pipefail\n\n";
   return text;
 }
@@ -95,11 +120,14 @@ std::string folder_and_inputs(const Run& run, const EmitOptions& options) {
   text += "default_model=" + shell_word(model) + "\n";
   text += "model=${MODEL:-$default_model}\n";
   if (options.script.empty()) {
-    text += "default_data=" + (options.data.empty() ? "$here/data.jsonl" : shell_word(options.data)) + "\n";
+    text +=
+        "default_data=" + (options.data.empty() ? "$here/data.jsonl" : shell_word(options.data)) +
+        "\n";
     text += "data=${DATA:-$default_data}\n";
   }
   text += "output=${OUTPUT:-$here/output}\n";
-  text += "script=" + (options.script.empty() ? "$here/train.py" : shell_word(options.script)) + "\n\n";
+  text +=
+      "script=" + (options.script.empty() ? "$here/train.py" : shell_word(options.script)) + "\n\n";
   return text;
 }
 
@@ -124,25 +152,29 @@ fi
   for (const auto* path : {&z.offload_optimizer.nvme_path, &z.offload_param.nvme_path}) {
     if (path->empty()) continue;
     text += "[[ -d " + shell_word(*path) + " && -w " + shell_word(*path) + " ]] || fail " +
-            shell_word(*path + ": not a folder to write to") + " 'mount the NVMe disk there, or change nvme_path'\n";
+            shell_word(*path + ": not a folder to write to") +
+            " 'mount the NVMe disk there, or change nvme_path'\n";
   }
   text += R"(if command -v nvidia-smi >/dev/null; then
   found=$(nvidia-smi --list-gpus | grep -c '^GPU' || true)
-  ((found >= )" + number(cluster.node.gpus) + R"()) || fail "this node has $found GPUs, the plan is for )" +
+  ((found >= )" +
+          number(cluster.node.gpus) + R"()) || fail "this node has $found GPUs, the plan is for )" +
           number(cluster.node.gpus) + R"(" "plan again with --gpus local"
 fi
 )";
   return text;
 }
 
-// Installed packages against those of the plan. Another version runs, but its memory was not predicted.
+// Installed packages against those of the plan. Another version runs, but its memory was not
+// predicted.
 std::string version_check(const Run& run) {
   const Workload& w = run.workload;
-  std::string packages = "deepspeed==" + zplan::text(run.versions.deepspeed) + " torch==" +
-                         major_minor(run.versions.torch) + " transformers==" + major_minor(run.versions.transformers) +
-                         " accelerate";
+  std::string packages = "deepspeed==" + zplan::text(run.versions.deepspeed) +
+                         " torch==" + major_minor(run.versions.torch) +
+                         " transformers==" + major_minor(run.versions.transformers) + " accelerate";
   if (w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora) packages += " peft";
-  if (w.finetune == Finetune::Qlora || w.optimizer == OptimizerKind::Adam8bit) packages += " bitsandbytes";
+  if (w.finetune == Finetune::Qlora || w.optimizer == OptimizerKind::Adam8bit)
+    packages += " bitsandbytes";
   if (w.attention == Attention::Flash) packages += " flash-attn";
   if (w.kernels.any()) packages += " liger-kernel";
   return "python3 - " + packages + R"( <<'PYTHON' || exit 2
@@ -158,20 +190,24 @@ for package in sys.argv[1:]:
     if planned and not (found + ".").startswith(planned + "."):
         print(f"launch.sh: warning: {name} {found} is installed; memory was predicted for {planned}", file=sys.stderr)
 PYTHON
-)" + (w.optimizer == OptimizerKind::DeepSpeedAdam ? R"(if ! command -v nvcc >/dev/null && [[ ! -x ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc ]]; then
+)" +
+         (w.optimizer == OptimizerKind::DeepSpeedAdam
+              ? R"(if ! command -v nvcc >/dev/null && [[ ! -x ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc ]]; then
   echo "launch.sh: warning: no nvcc: DeepSpeed compiles its Adam at the first start unless it is prebuilt" >&2
 fi
 )"
-                                                                : "");
+              : "");
 }
 
 std::string environment(const Run& run, const Cluster& cluster) {
   std::string text = "\n";
   const Version& torch = run.versions.torch;
-  // The name without CUDA came with torch 2.9 and is the only one read without a warning; until 2.12 the CUDA
-  // allocator may read the old one, so both are set.
+  // The name without CUDA came with torch 2.9 and is the only one read without a warning;
+  // until 2.12 the CUDA allocator may read the old one, so both are set.
   if (run.alloc_conf.empty()) {
-    text += "# The prediction is for the allocator's defaults.\nunset PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF\n";
+    text +=
+        "# The prediction is for the allocator's defaults.\nunset PYTORCH_CUDA_ALLOC_CONF "
+        "PYTORCH_ALLOC_CONF\n";
   } else {
     const std::string value = shell_word(run.alloc_conf);
     if (torch < Version{2, 12, 0}) text += "export PYTORCH_CUDA_ALLOC_CONF=" + value + "\n";
@@ -181,8 +217,8 @@ std::string environment(const Run& run, const Cluster& cluster) {
     text += "# Adam runs on the CPU: each rank takes its share of the cores.\n";
     const std::string gpus = number(cluster.node.gpus);
     text += run.cpu_threads ? "export OMP_NUM_THREADS=" + number(*run.cpu_threads) + "\n"
-                            : "cores=$(nproc)\nexport OMP_NUM_THREADS=$((cores > " + gpus + " ? cores / " + gpus +
-                                  " : 1))\n";
+                            : "cores=$(nproc)\nexport OMP_NUM_THREADS=$((cores > " + gpus +
+                                  " ? cores / " + gpus + " : 1))\n";
   }
   return text;
 }
@@ -195,111 +231,12 @@ std::string arguments(const Run& run, const EmitOptions& options) {
   return text + ")\n\n";
 }
 
-std::string start_deepspeed(const Cluster& cluster) {
-  const std::string gpus = number(cluster.node.gpus);
-  if (cluster.nodes == 1) {
-    return R"(# --num_gpus would ignore CUDA_VISIBLE_DEVICES.
-devices=(--num_gpus )" + gpus + R"()
-if [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then
-  IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
-  ((${#visible[@]} == )" + gpus + R"()) || fail "CUDA_VISIBLE_DEVICES names ${#visible[@]} GPUs, the plan is for )" + gpus +
-           R"(" "name as many, or unset it"
-  devices=(--include "localhost:$CUDA_VISIBLE_DEVICES")
-  unset CUDA_VISIBLE_DEVICES
-fi
-exec deepspeed "${devices[@]}" --master_port "${MASTER_PORT:-29500}" --no_local_rank \
-  "$script" "${arguments[@]}" "$@"
-)";
-  }
-  return R"(if grep -q '^node-1 ' "$here/hostfile" && ! getent hosts node-1 >/dev/null; then
-  fail "$here/hostfile: node-1 is no host here" "write the names of your nodes into hostfile"
-fi
-command -v pdsh >/dev/null || fail "pdsh is not installed" "install pdsh, or plan with --launcher torchrun"
-# The launcher hands NCCL_* and PYTHON* to the other nodes by itself; these go through a file.
-env | grep -E '^(PYTORCH_|OMP_NUM_THREADS=|HF_HOME=|CUDA_HOME=)' >"$here/.deepspeed_env" || true
-export DS_ENV_FILE=$here/.deepspeed_env
-exec deepspeed --hostfile "$here/hostfile" --master_port "${MASTER_PORT:-29500}" --no_local_rank \
-  "$script" "${arguments[@]}" "$@"
-)";
-}
-
-const char* kNodeChecks = R"([[ -n ${NODE_RANK:-} ]] || fail "NODE_RANK is not set" "start launch.sh on every node, with NODE_RANK=0, 1, ..."
-[[ -n ${MASTER_ADDR:-} ]] || fail "MASTER_ADDR is not set" "set it to the first node's name on every node"
-)";
-
-std::string start_torchrun(const Cluster& cluster) {
-  const std::string gpus = number(cluster.node.gpus);
-  if (cluster.nodes == 1) {
-    return "exec torchrun --standalone --nproc_per_node " + gpus + " \"$script\" \"${arguments[@]}\" \"$@\"\n";
-  }
-  return kNodeChecks + ("exec torchrun --nnodes " + number(cluster.nodes) + " --nproc_per_node " + gpus) +
-         R"( --node_rank "$NODE_RANK" \
-  --master_addr "$MASTER_ADDR" --master_port "${MASTER_PORT:-29500}" "$script" "${arguments[@]}" "$@"
-)";
-}
-
-std::string start_accelerate(const Cluster& cluster) {
-  const std::string begin = "exec accelerate launch --config_file \"$here/accelerate.yaml\" "
-                            "--deepspeed_config_file \"$here/ds_config.json\" \\\n  ";
-  if (cluster.nodes == 1) return begin + "\"$script\" \"${arguments[@]}\" \"$@\"\n";
-  return kNodeChecks + begin +
-         R"(--machine_rank "$NODE_RANK" --main_process_ip "$MASTER_ADDR" --main_process_port "${MASTER_PORT:-29500}" \
-  "$script" "${arguments[@]}" "$@"
-)";
-}
-
-std::string start_slurm(const Cluster& cluster) {
-  return R"([[ -n ${SLURM_JOB_ID:-} ]] || fail "this is no Slurm job" "submit it: sbatch launch.sh"
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-# One task a node; torchrun starts the ranks on it.
-exec srun --ntasks-per-node 1 --kill-on-bad-exit=1 \
-  torchrun --nnodes )" +
-         number(cluster.nodes) + " --nproc_per_node " + number(cluster.node.gpus) +
-         R"( --rdzv_id "$SLURM_JOB_ID" \
-  --rdzv_backend c10d --rdzv_endpoint "$first:${MASTER_PORT:-29500}" "$script" "${arguments[@]}" "$@"
-)";
-}
-
-std::string start(const Cluster& cluster, Launcher launcher) {
-  switch (launcher) {
-    case Launcher::DeepSpeed: return start_deepspeed(cluster);
-    case Launcher::Torchrun: return start_torchrun(cluster);
-    case Launcher::Accelerate: return start_accelerate(cluster);
-    case Launcher::Slurm: return start_slurm(cluster);
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string emit_launch(const Run& run, const Cluster& cluster, const EmitOptions& options) {
-  return header(run, cluster, options) + folder_and_inputs(run, options) + checks(run, cluster, options) +
-         version_check(run) + environment(run, cluster) + arguments(run, options) + start(cluster, options.launcher);
-}
-
-std::string emit_hostfile(const Cluster& cluster) {
-  std::string text = "# One node a line, by the name that ssh knows it by; slots are its GPUs.\n";
-  for (std::int64_t i = 1; i <= cluster.nodes; ++i) {
-    text += "node-" + number(i) + " slots=" + number(cluster.node.gpus) + "\n";
-  }
-  return text;
-}
-
-std::string emit_accelerate_config(const Cluster& cluster) {
-  // Every ZeRO setting and the precision stand in ds_config.json; accelerate refuses them in two places.
-  return "compute_environment: LOCAL_MACHINE\n"
-         "distributed_type: DEEPSPEED\n"
-         "deepspeed_config:\n"
-         "  deepspeed_config_file: ds_config.json\n"
-         "  deepspeed_multinode_launcher: standard\n"
-         "  zero3_init_flag: true\n"
-         "machine_rank: 0\n"
-         "main_training_function: main\n"
-         "num_machines: " + number(cluster.nodes) + "\n"
-         "num_processes: " + number(cluster.world_size()) + "\n"
-         "rdzv_backend: static\n"
-         "same_network: true\n"
-         "use_cpu: false\n";
+  return header(run, cluster, options) + folder_and_inputs(run, options) +
+         checks(run, cluster, options) + version_check(run) + environment(run, cluster) +
+         arguments(run, options) + start_command(cluster, options.launcher);
 }
 
 }  // namespace zplan

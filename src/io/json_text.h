@@ -1,4 +1,5 @@
-// JSON as a person writes it: two spaces a level, and what fits on a line in one line if it holds no objects.
+// JSON as a person writes it: two spaces a level, and what fits on a line in one line if it holds
+// no objects.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
-// Writes the files of plans made by hand, one folder each, and beside them expected.json: what the plan means, field
-// by field, without the emitter's help. tests/python feeds both to the real programs.
+// Writes the files of plans made by hand, one folder each, and beside them expected.json: what the
+// plan means, field by field, without the emitter's help. tests/python feeds both to the real
+// programs.
 //   zplan_emit_fixture <folder>
 #include <cstdio>
 #include <filesystem>
@@ -12,7 +13,9 @@ using namespace zplan;
 
 namespace {
 
-std::string dtype(Precision p) { return p == Precision::Bf16 ? "bf16" : p == Precision::Fp16 ? "fp16" : "fp32"; }
+std::string dtype(Precision p) {
+  return p == Precision::Bf16 ? "bf16" : p == Precision::Fp16 ? "fp16" : "fp32";
+}
 
 nlohmann::json expected(const EmitCase& c) {
   const DsConfig& ds = c.run.ds;
@@ -20,15 +23,19 @@ nlohmann::json expected(const EmitCase& c) {
   const Workload& w = c.run.workload;
   nlohmann::json zero = {{"stage", z.stage}};
   if (z.stage > 0) {
-    zero.update({{"contiguous_gradients", z.contiguous_gradients}, {"reduce_scatter", z.reduce_scatter},
-                 {"overlap_comm", z.overlap_comm}, {"reduce_bucket_size", z.reduce_bucket_size}});
+    zero.update({{"contiguous_gradients", z.contiguous_gradients},
+                 {"reduce_scatter", z.reduce_scatter},
+                 {"overlap_comm", z.overlap_comm},
+                 {"reduce_bucket_size", z.reduce_bucket_size}});
   }
   if (z.stage == 1 || z.stage == 2) {
-    zero.update({{"allgather_bucket_size", z.allgather_bucket_size}, {"round_robin_gradients", z.round_robin_gradients},
+    zero.update({{"allgather_bucket_size", z.allgather_bucket_size},
+                 {"round_robin_gradients", z.round_robin_gradients},
                  {"use_multi_rank_bucket_allreduce", z.use_multi_rank_bucket_allreduce}});
   }
   if (z.stage == 3) {
-    zero.update({{"sub_group_size", z.sub_group_size}, {"prefetch_bucket_size", z.stage3_prefetch_bucket_size},
+    zero.update({{"sub_group_size", z.sub_group_size},
+                 {"prefetch_bucket_size", z.stage3_prefetch_bucket_size},
                  {"param_persistence_threshold", z.stage3_param_persistence_threshold},
                  {"model_persistence_threshold", z.stage3_model_persistence_threshold},
                  {"max_live_parameters", z.stage3_max_live_parameters},
@@ -46,13 +53,20 @@ nlohmann::json expected(const EmitCase& c) {
   const auto device = [](OffloadDevice d) { return d == OffloadDevice::Nvme ? "nvme" : "cpu"; };
   nlohmann::json optimizer_offload, param_offload;
   if (const auto& o = z.offload_optimizer; o.device != OffloadDevice::None) {
-    optimizer_offload = {{"device", device(o.device)}, {"pin_memory", o.pin_memory}, {"ratio", o.ratio},
-                         {"buffer_count", o.buffer_count}, {"pipeline_read", o.pipeline_read},
-                         {"pipeline_write", o.pipeline_write}, {"fast_init", o.fast_init}};
+    optimizer_offload = {{"device", device(o.device)},
+                         {"pin_memory", o.pin_memory},
+                         {"ratio", o.ratio},
+                         {"buffer_count", o.buffer_count},
+                         {"pipeline_read", o.pipeline_read},
+                         {"pipeline_write", o.pipeline_write},
+                         {"fast_init", o.fast_init}};
   }
   if (const auto& o = z.offload_param; o.device != OffloadDevice::None) {
-    param_offload = {{"device", device(o.device)}, {"pin_memory", o.pin_memory}, {"buffer_count", o.buffer_count},
-                     {"buffer_size", o.buffer_size}, {"max_in_cpu", o.max_in_cpu}};
+    param_offload = {{"device", device(o.device)},
+                     {"pin_memory", o.pin_memory},
+                     {"buffer_count", o.buffer_count},
+                     {"buffer_size", o.buffer_size},
+                     {"max_in_cpu", o.max_in_cpu}};
   }
   return {{"world_size", c.cluster.world_size()},
           {"gpus_per_node", c.cluster.node.gpus},
@@ -61,7 +75,8 @@ nlohmann::json expected(const EmitCase& c) {
           {"accumulation", ds.gradient_accumulation_steps},
           {"gradient_clipping", ds.gradient_clipping},
           {"precision", dtype(ds.precision)},
-          {"grad_accum_dtype", ds.grad_accum_dtype ? nlohmann::json(dtype(*ds.grad_accum_dtype)) : nlohmann::json()},
+          {"grad_accum_dtype",
+           ds.grad_accum_dtype ? nlohmann::json(dtype(*ds.grad_accum_dtype)) : nlohmann::json()},
           {"bf16_check_grad_overflow", ds.bf16_check_grad_overflow},
           {"bf16_states", ds.bf16_optimizer_states},
           {"deepspeed_optimizer", w.optimizer == OptimizerKind::DeepSpeedAdam},

@@ -32,7 +32,8 @@ EmitCase plan(const std::string& name, std::int64_t nodes, std::int64_t gpus, in
 
 std::vector<EmitCase> emit_cases() {
   std::vector<EmitCase> all;
-  const auto add = [&](const std::string& name, std::int64_t nodes, std::int64_t gpus, int stage) -> EmitCase& {
+  const auto add = [&](const std::string& name, std::int64_t nodes, std::int64_t gpus,
+                       int stage) -> EmitCase& {
     all.push_back(plan(name, nodes, gpus, stage));
     return all.back();
   };
@@ -159,10 +160,12 @@ std::vector<EmitCase> emit_cases() {
     c.run.versions.torch = {2, 8, 0};
     c.run.versions.transformers = {4, 57, 6};
     c.run.ds.bf16_check_grad_overflow = false;
-    c.run.ds.zero.offload_optimizer.pin_memory = c.run.ds.zero.offload_param.pin_memory = false;  // its default
+    c.run.ds.zero.offload_optimizer.pin_memory = c.run.ds.zero.offload_param.pin_memory =
+        false;  // its default
     c.run.alloc_conf = "expandable_segments:True";
   }
-  // For a real run on one GPU (validate/run_plans.sh): a high rate, so that a random model learns in a few steps.
+  // For a real run on one GPU (validate/run_plans.sh): a high rate, so that a random model learns
+  // in a few steps.
   const auto on_one_gpu = [&](const std::string& name, int stage, Launcher launcher) -> EmitCase& {
     EmitCase& c = add("gpu-" + name, 1, 1, stage);
     c.options.launcher = launcher;
@@ -174,7 +177,8 @@ std::vector<EmitCase> emit_cases() {
   on_one_gpu("zero3", 3, Launcher::DeepSpeed);
   on_one_gpu("zero2-torchrun", 2, Launcher::Torchrun);
   on_one_gpu("zero3-accelerate", 3, Launcher::Accelerate);
-  on_one_gpu("zero2-cpu-adam", 2, Launcher::DeepSpeed).run.ds.zero.offload_optimizer.device = OffloadDevice::Cpu;
+  on_one_gpu("zero2-cpu-adam", 2, Launcher::DeepSpeed).run.ds.zero.offload_optimizer.device =
+      OffloadDevice::Cpu;
   on_one_gpu("zero3-lora", 3, Launcher::DeepSpeed).run.workload.finetune = Finetune::Lora;
   on_one_gpu("zero2-qlora", 2, Launcher::DeepSpeed).run.workload.finetune = Finetune::Qlora;
   return all;

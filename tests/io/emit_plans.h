@@ -1,4 +1,5 @@
-// Plans made by hand that together use every key zplan writes: stages, offload, precisions, launchers, versions.
+// Plans made by hand that together use every key zplan writes: stages, offload, precisions,
+// launchers, versions.
 #pragma once
 
 #include <string>

@@ -48,7 +48,8 @@ std::string refusal(const Run& run, const Cluster& cluster) {
 
 TEST_CASE("the files of a plan depend on launcher, nodes and script", "[io]") {
   using Names = std::vector<std::string>;
-  const auto [launcher, nodes, script, expected] = GENERATE(table<Launcher, std::int64_t, std::string, Names>({
+  const auto [launcher, nodes, script,
+              expected] = GENERATE(table<Launcher, std::int64_t, std::string, Names>({
       {Launcher::DeepSpeed, 1, "", {"ds_config.json", "launch.sh", "train.py"}},
       {Launcher::DeepSpeed, 2, "", {"ds_config.json", "launch.sh", "train.py", "hostfile"}},
       {Launcher::Torchrun, 2, "", {"ds_config.json", "launch.sh", "train.py"}},
@@ -81,14 +82,16 @@ TEST_CASE("a strategy that the plan's versions cannot run is refused", "[io]") {
     CHECK(refusal(run, cluster_of(1, 4)).empty());
     run.versions.deepspeed = {0, 19, 2};
     CHECK(refusal(run, cluster_of(1, 4)) ==
-          "adapters under ZeRO-3 with --recompute-impl non-reentrant: DeepSpeed 0.19.2 cannot do this; it came with "
+          "adapters under ZeRO-3 with --recompute-impl non-reentrant: DeepSpeed 0.19.2 cannot do "
+          "this; it came with "
           "0.19.3\n  fix: use --recompute-impl reentrant");
     run.workload.recompute.impl = RecomputeImpl::Reentrant;
     CHECK(refusal(run, cluster_of(1, 4)).empty());
   }
   SECTION("another number of GPUs than the plan's") {
     CHECK(refusal(run, cluster_of(2, 4)) ==
-          "--gpus 2x4xA: the plan is for 4 ranks, the cluster has 8 GPUs\n  fix: plan for the GPUs that there are");
+          "--gpus 2x4xA: the plan is for 4 ranks, the cluster has 8 GPUs\n  fix: plan for the GPUs "
+          "that there are");
   }
 }
 
@@ -98,12 +101,14 @@ TEST_CASE("zplan reads back every ds_config.json as the strategy it was written 
     DsContext context{c.run.world_size, c.run.versions, {}};
     if (c.options.keep_auto) {
       context.hf = HfArguments{c.run.model.hidden, c.run.ds.train_micro_batch_size_per_gpu,
-                               c.run.ds.gradient_accumulation_steps, c.run.ds.gradient_clipping, c.run.ds.precision};
+                               c.run.ds.gradient_accumulation_steps, c.run.ds.gradient_clipping,
+                               c.run.ds.precision};
     }
     const auto file = read_ds_config(emit_ds_config(c.run, c.options), "ds_config.json", context);
     CHECK(file.config == c.run.ds);
     for (const Note& note : file.notes) FAIL_CHECK(note.code << ": " << note.text);
-    CHECK(file.optimizer_type == (c.run.workload.optimizer == OptimizerKind::DeepSpeedAdam ? "adamw" : ""));
+    CHECK(file.optimizer_type ==
+          (c.run.workload.optimizer == OptimizerKind::DeepSpeedAdam ? "adamw" : ""));
   }
 }
 
@@ -131,7 +136,8 @@ TEST_CASE("a shell reads every word back", "[io]") {
 }
 
 TEST_CASE("JSON is laid out as a person writes it", "[io]") {
-  const auto value = nlohmann::ordered_json::parse(R"({"b": {"enabled": true}, "a": [0.9, 0.999], "c": {"x": 1, "y": {}}})");
+  const auto value = nlohmann::ordered_json::parse(
+      R"({"b": {"enabled": true}, "a": [0.9, 0.999], "c": {"x": 1, "y": {}}})");
   CHECK(json_text(value) == R"({
   "b": {"enabled": true},
   "a": [0.9, 0.999],

@@ -58,8 +58,17 @@ def sample(row, tokenizer):
         text = before + row["response"] + (tokenizer.eos_token or "")
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     prompt = tokenizer(before, add_special_tokens=False)["input_ids"]
-    shared = next((i for i, (a, b) in enumerate(zip(prompt, ids)) if a != b), min(len(prompt), len(ids)))
+    differ = (i for i, (a, b) in enumerate(zip(prompt, ids)) if a != b)
+    shared = next(differ, min(len(prompt), len(ids)))
     return ids, [-100] * shared + ids[shared:]
+
+
+def is_row(row):
+    if not isinstance(row, dict):
+        return False
+    if messages := row.get("messages"):
+        return messages[-1].get("role") == "assistant"
+    return isinstance(row.get("prompt"), str) and isinstance(row.get("response"), str)
 
 
 def read_rows(path):
@@ -71,30 +80,29 @@ def read_rows(path):
                 row = json.loads(line)
             except ValueError as error:
                 raise SystemExit(f"{path}:{number}: not JSON: {error}")
-            messages = row.get("messages") if isinstance(row, dict) else None
-            if not (messages and messages[-1].get("role") == "assistant") and not (
-                isinstance(row, dict) and isinstance(row.get("prompt"), str) and isinstance(row.get("response"), str)
-            ):
-                raise SystemExit(f"{path}:{number}: needs prompt and response, or messages that end with the assistant's")
+            if not is_row(row):
+                raise SystemExit(f"{path}:{number}: needs prompt and response, or messages that end with a response")
             yield row
 
 
 def load_rows(script, tokenizer, say):
-    """Rows of exactly seq_len tokens. Those whose response lies behind seq_len have nothing to learn and are left out."""
+    """Rows of exactly seq_len tokens. Those whose response lies behind it have nothing to learn and are left out."""
     pad = next(i for i in (tokenizer.pad_token_id, tokenizer.eos_token_id, 0) if i is not None)
     samples = [sample(row, tokenizer) for row in read_rows(script.data)]
     longer = sum(len(ids) > script.seq_len for ids, _ in samples)
     if script.packing:
         ids = [i for sample_ids, _ in samples for i in sample_ids]
         labels = [i for _, sample_labels in samples for i in sample_labels]
-        samples = [(ids[i : i + script.seq_len], labels[i : i + script.seq_len]) for i in range(0, len(ids), script.seq_len)]
+        blocks = [slice(i, i + script.seq_len) for i in range(0, len(ids), script.seq_len)]
+        samples = [(ids[block], labels[block]) for block in blocks]
     rows = []
     for ids, labels in samples:
         ids, labels = ids[: script.seq_len], labels[: script.seq_len]
         if all(label == -100 for label in labels[1:]):
             continue
         padding = script.seq_len - len(ids)
-        rows.append({"input_ids": torch.tensor(ids + [pad] * padding), "labels": torch.tensor(labels + [-100] * padding)})
+        input_ids, labels = ids + [pad] * padding, labels + [-100] * padding
+        rows.append({"input_ids": torch.tensor(input_ids), "labels": torch.tensor(labels)})
     say(f"{script.data}: {len(rows)} rows of {script.seq_len} tokens; {longer} samples were longer")
     if not rows:
         raise SystemExit(f"{script.data}: no row has a response within {script.seq_len} tokens")
@@ -104,7 +112,8 @@ def load_rows(script, tokenizer, say):
 def load_model(script, training):
     half = torch.bfloat16 if training.bf16 else torch.float16 if training.fp16 else torch.float32
     # Without DeepSpeed nothing keeps a 32-bit copy, so the weights themselves stay in 32 bits.
-    options = {"dtype": half if training.deepspeed else torch.float32, "attn_implementation": script.attn_implementation}
+    dtype = half if training.deepspeed else torch.float32
+    options = {"dtype": dtype, "attn_implementation": script.attn_implementation}
     if script.finetune == "qlora":
         from transformers import BitsAndBytesConfig
         from transformers.integrations import is_deepspeed_zero3_enabled
@@ -154,8 +163,8 @@ def main():
     if losses:
         say(f"loss: {losses[0]:.4f} at first, {losses[-1]:.4f} at last, {trainer.state.global_step} steps")
     if torch.cuda.is_available():
-        allocated, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
-        print(f"rank {training.process_index}: at most {allocated / 2**30:.1f} GiB allocated, {reserved / 2**30:.1f} GiB reserved")
+        allocated, reserved = torch.cuda.max_memory_allocated() / 2**30, torch.cuda.max_memory_reserved() / 2**30
+        print(f"rank {training.process_index}: at most {allocated:.1f} GiB allocated, {reserved:.1f} GiB reserved")
     trainer.save_model()
 
 
