@@ -24,7 +24,7 @@ python_environment() {
   local wanted stamp=.venv/.requirements
   wanted=$(python3 --version; sha256sum <tests/python/requirements.txt)
   if [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then return 0; fi
-  python3 -c 'import ensurepip, venv' 2>/dev/null || require_packages : -- python3-venv
+  python3 -c 'import ensurepip, venv' 2>/dev/null || require_packages -- python3-venv
   echo "installing the Python packages of tests/python/requirements.txt into .venv (some minutes, 6 GB)" >&2
   python3 -m venv --clear .venv
   # DeepSpeed comes as source; its kernels are compiled where they run, not here.
