@@ -138,7 +138,7 @@ class Parser {
       if (mb <= 10)
         fail("CachingAllocator option large_segment_size_mb must be > 10 MB",
              "use an even number from 12 on");
-      out_.large_segment_size = mb * kMiB;
+      out_.large_segment_size = megabytes(mb);
     }
     out_.max_non_split_rounding = out_.large_segment_size;
   }
@@ -343,17 +343,15 @@ class Parser {
         all[index] = n;
         last = index;
       }
-      ++i_;
-      if (i_ >= tokens_.size()) list_not_closed();
-      --i_;
+      if (i_ + 1 >= tokens_.size()) list_not_closed("Index out of bounds in ConfigTokenizer");
       if (tokens_[i_ + 1] != "]") separator(",");
     }
-    if (i_ >= tokens_.size()) list_not_closed();
+    if (i_ >= tokens_.size())
+      list_not_closed("Expected closing bracket ']' in ConfigTokenizer but reached end of config");
   }
 
-  [[noreturn]] void list_not_closed() const {
-    fail(lenient_ ? "Index out of bounds in ConfigTokenizer"
-                  : "Error parsing CachingAllocator settings, expected ,",
+  [[noreturn]] void list_not_closed(const char* text) const {
+    fail(lenient_ ? text : "Error parsing CachingAllocator settings, expected ,",
          "close the list with ]");
   }
 
@@ -373,12 +371,12 @@ class Parser {
   void register_threads() {
     separator(":");
     const std::int64_t n = size_value();
-    const std::string got = lenient_ ? ", got " + std::to_string(n) : " ";
+    const std::string got = lenient_ ? ", got " + std::to_string(std::stoull(tokens_[i_])) : "";
     if (!power_of_two(n))
-      fail("Number of register threads has to be power of 2" + got, "use 1, 2, 4, 8, ...");
+      fail("Number of register threads has to be power of 2" + (lenient_ ? got : " "),
+           "use 1, 2, 4, 8, ...");
     if (n > 128)
-      fail("Number of register threads should be less than or equal to 128" +
-               (lenient_ ? got : std::string()),
+      fail("Number of register threads should be less than or equal to 128" + got,
            "use 128 or fewer");
     out_.pinned.num_register_threads = n;
   }

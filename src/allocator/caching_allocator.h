@@ -102,8 +102,12 @@ class CachingAllocator {
 
  private:
   struct Reservation {
-    std::int64_t address = 0, bytes = 0;
+    std::int64_t address = 0, bytes = 0,
+                 page = 0;  // the page as it was when the range was reserved
   };
+  const Reservation& range_of(BlockIndex index) const {
+    return reservations_[static_cast<std::size_t>(block(index).reservation)];
+  }
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   Block& at(BlockIndex index) { return blocks_[static_cast<std::size_t>(index)]; }

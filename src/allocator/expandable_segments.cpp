@@ -26,6 +26,7 @@ BlockIndex CachingAllocator::reserve(Pool pool, std::int64_t size, StreamId stre
   const std::int64_t page = page_size(pool, options_);
   const std::int64_t total = options_.device_total.value_or(GiB(1024)).count;
   Reservation range;
+  range.page = page;
   range.bytes = round_up(std::max(total + total / 8, size), page);
   range.address = place(range.bytes);
   reservations_.push_back(range);
@@ -63,8 +64,7 @@ BlockIndex CachingAllocator::find_run(Pool pool, std::int64_t size, StreamId str
 // Maps the pages at the start of an unmapped block; false if the device has not that many.
 bool CachingAllocator::map(BlockIndex index, std::int64_t bytes) {
   const Pool pool = block(index).pool;
-  const std::int64_t mapped =
-      std::min(round_up(bytes, page_size(pool, options_)), block(index).size);
+  const std::int64_t mapped = std::min(round_up(bytes, range_of(index).page), block(index).size);
   if (!device_has(mapped)) return false;
   remove_unmapped(index);
   if (mapped < block(index).size) {

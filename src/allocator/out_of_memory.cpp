@@ -41,7 +41,14 @@ std::string message(const OutOfMemory& oom, const AllocatorRules& rules, int dev
            "fragmentation.";
   out += " If reserved but unallocated memory is large try setting ";
   out += rules.alloc_conf_without_cuda ? "PYTORCH_ALLOC_CONF=" : "PYTORCH_CUDA_ALLOC_CONF=";
-  return out + "expandable_segments:True to avoid fragmentation.";
+  out +=
+      "expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  "
+      "(";
+  out += rules.allowed_bytes_in_message
+             ? "https://docs.pytorch.org/docs/stable/notes/"
+               "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf"
+             : "https://pytorch.org/docs/stable/notes/cuda.html#environment-variables";
+  return out + ")";
 }
 
 }  // namespace zplan
