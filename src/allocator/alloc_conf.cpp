@@ -59,8 +59,9 @@ std::vector<Key> keys_of(const AllocatorRules& r) {
           {"graph_capture_record_stream_reuse", Cuda, r.memory_fraction_key_known},
           {"per_process_memory_fraction", Cuda, r.memory_fraction_key_known},
           {"throw_on_cudamalloc_oom", Cuda, r.reject_before_malloc_known},
-          {"pinned_max_round_threshold_mb", Cuda, r.pinned_thresholds_known},
-          {"pinned_max_cached_size_mb", Cuda, r.pinned_thresholds_known}};
+          {"pinned_free_catch_all", Cuda, r.reject_before_malloc_known},
+          {"pinned_max_round_threshold_mb", Accelerator, r.pinned_thresholds_known},
+          {"pinned_max_cached_size_mb", Accelerator, r.pinned_thresholds_known}};
 }
 
 // How many letters to change, drop or add to come from a to b.

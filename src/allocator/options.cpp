@@ -21,7 +21,8 @@ AllocatorRules allocator_rules(TorchRelease torch) {
   rules.tokens_checked_as_values = since(2, 9);
   rules.expandable_hint_in_message = since(2, 2);
   rules.allowed_bytes_in_message = since(2, 9);
-  rules.alloc_conf_without_cuda = since(2, 12);
+  rules.alloc_conf_without_cuda = since(2, 10) && !since(2, 11);
+  rules.docs_pytorch_org_in_message = since(2, 11);
   rules.pinned_reuse = since(2, 6) ? PinnedReuse::PowerOfTwoBuckets : PinnedReuse::BestFit;
   rules.pinned_thresholds_known = since(2, 13);
   return rules;

@@ -44,7 +44,7 @@ std::string message(const OutOfMemory& oom, const AllocatorRules& rules, int dev
   out +=
       "expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  "
       "(";
-  out += rules.allowed_bytes_in_message
+  out += rules.docs_pytorch_org_in_message
              ? "https://docs.pytorch.org/docs/stable/notes/"
                "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf"
              : "https://pytorch.org/docs/stable/notes/cuda.html#environment-variables";

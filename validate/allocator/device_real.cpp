@@ -1,13 +1,19 @@
 #include <cuda_runtime_api.h>
-#include <torch/headeronly/version.h>
+
+#include <cstdio>
+#include <cstdlib>
 
 #include "device.h"
+#include "torch_version.h"
 
 namespace zplan {
 
 Device open_device() {
   cudaDeviceProp properties{};
-  cudaGetDeviceProperties(&properties, 0);
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess) {
+    std::fprintf(stderr, "allocator_differential: no GPU: %s\n", cudaGetErrorString(error));
+    std::exit(77);
+  }
   Device d;
   d.name = properties.name;
   d.torch = TORCH_VERSION;

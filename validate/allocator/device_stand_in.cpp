@@ -1,6 +1,6 @@
-#include <torch/headeronly/version.h>
 
 #include "device.h"
+#include "torch_version.h"
 #include "fake_cuda.h"
 
 namespace zplan {

@@ -240,7 +240,8 @@ class Comparison {
 
 // A reservation whose first mapping failed stays: use it once, so that it goes with what it held.
 void drop_reservations(TorchAllocator& torch, Device& device) {
-  torch.configure("expandable_segments:True,large_segment_size_mb:20");
+  torch.configure(device.rules.large_segment_size_known ? "expandable_segments:True,large_segment_size_mb:20"
+                                                        : "expandable_segments:True");
   torch.set_memory_fraction(1.0);
   device.set_capacity(device.total, 1);
   std::vector<int> blocks;
@@ -256,8 +257,7 @@ std::optional<Mismatch> run(TorchAllocator& torch, Device& device, const Episode
   drop_reservations(torch, device);
   if (const auto refused = torch.configure(episode.conf))
     return Mismatch{0, "torch refuses: " + *refused};
-  AllocatorOptions options = parse_alloc_conf(episode.conf);
-  if (options.rules != device.rules) options.rules = device.rules;
+  AllocatorOptions options = parse_alloc_conf(episode.conf, device.rules);
   const Bytes total = device.total;
   device.set_capacity(episode.capacity, episode.seed);
   options.device_total = total;
@@ -309,11 +309,11 @@ int differential(int argc, char** argv) {
   TorchAllocator torch(kStreams);
   const auto start = std::chrono::steady_clock::now();
   Totals totals;
-  const ConfComparison conf = compare_conf_strings(torch, seed, 20'000);
+  const ConfComparison conf = compare_conf_strings(torch, device.rules, seed, 20'000);
   std::optional<Mismatch> found;
   if (!conf.difference.empty()) std::printf("configuration: %s\n", conf.difference.c_str());
   for (std::uint64_t n = seed * 1'000'003; totals.steps < events && !found; ++n) {
-    Episode episode = make_episode(only.value_or(n), kStreams, 2000);
+    Episode episode = make_episode(only.value_or(n), device.rules, kStreams, 2000);
     found = run(torch, device, episode, totals);
     if (!found && only) break;
     if (!found) continue;

@@ -26,17 +26,18 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-std::string random_conf(Dice& d) {
+std::string random_conf(Dice& d, const AllocatorRules& rules) {
   const bool expandable = d.one_in(3);
-  const std::int64_t segment = d.one_in(3) ? d.of<std::int64_t>({12, 16, 24, 40, 64}) : 20;
-  std::string conf = std::string("expandable_segments:") + (expandable ? "True" : "False") +
-                     ",large_segment_size_mb:" + std::to_string(segment);
-  if (d.one_in(3))
-    conf +=
-        ",max_split_size_mb:" + std::to_string(segment + d.of<std::int64_t>({0, 1, 10, 44, 180}));
+  const bool other = rules.large_segment_size_known && d.one_in(3);
+  const std::int64_t segment = other ? d.of<std::int64_t>({12, 16, 24, 40, 64}) : 20;
+  const std::int64_t least = segment + (rules.max_split_minimum_allowed ? 0 : 1);
+  std::string conf = std::string("expandable_segments:") + (expandable ? "True" : "False");
+  if (rules.large_segment_size_known) conf += ",large_segment_size_mb:" + std::to_string(segment);
+  if (d.one_in(3)) conf += ",max_split_size_mb:" + std::to_string(least + d.of<std::int64_t>({0, 1, 10, 44, 180}));
   if (d.one_in(5))
-    conf +=
-        ",max_non_split_rounding_mb:" + std::to_string(segment + d.of<std::int64_t>({0, 20, 80}));
+    conf += ",max_non_split_rounding_mb:" + std::to_string(least + d.of<std::int64_t>({0, 20, 80}));
+  else if (!rules.large_segment_size_known)
+    conf += ",max_non_split_rounding_mb:" + std::to_string(least);
   if (d.one_in(4))
     conf += std::string(",roundup_power2_divisions:") +
             d.of<const char*>(
@@ -64,11 +65,11 @@ std::int64_t power_law_size(Dice& d) {
 
 }  // namespace
 
-Episode make_episode(std::uint64_t seed, int streams, std::size_t count) {
+Episode make_episode(std::uint64_t seed, const AllocatorRules& rules, int streams, std::size_t count) {
   Dice d(seed);
   Episode e;
   e.seed = seed;
-  e.conf = random_conf(d);
+  e.conf = random_conf(d, rules);
   const std::int64_t scale = d.of<std::int64_t>({64, 256, 1024, 4096});  // MiB that live at a time
   const bool limited = !d.one_in(3);
   e.limit = MiB(limited ? d.between(scale / 2, 2 * scale) : 0);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/options.h"
 #include "units/units.h"
 
 namespace zplan {
@@ -34,7 +35,7 @@ struct Episode {
   std::vector<Step> steps;
 };
 
-Episode make_episode(std::uint64_t seed, int streams, std::size_t steps);
+Episode make_episode(std::uint64_t seed, const AllocatorRules& rules, int streams, std::size_t steps);
 std::string text(const Step& step);
 
 }  // namespace zplan

@@ -208,6 +208,22 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   return cudaSuccess;
 }
 
+// The same calls under the names that CUDA 12 gave them.
+cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* properties, int) {
+  std::strcpy(properties->name, "stand-in");
+  properties->totalGlobalMem = kTotal;  // what comes after it lies elsewhere in CUDA 12
+  return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* status) {
+  return cudaGetDriverEntryPointByVersion(symbol, function, 12000, flags, status);
+}
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t, cudaStreamCaptureStatus* status, unsigned long long*,
+                                        cudaGraph_t*, const cudaGraphNode_t**, size_t*) {
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned int) {
   *pointer = new char[bytes]();
   return cudaSuccess;
@@ -263,6 +279,10 @@ cudaError_t cudaGetLastError() {
 const char* cudaGetErrorName(cudaError_t) { return "fake"; }
 const char* cudaGetErrorString(cudaError_t) { return "fake"; }
 
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 0;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;

@@ -1,10 +1,16 @@
 #include "torch_side.h"
 
+#include "torch_version.h"
+
 #include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+
+#if ZPLAN_TORCH_AT_LEAST(12)
+#include <c10/cuda/PeerToPeerAccess.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -96,6 +102,12 @@ TorchAllocator::TorchAllocator(int streams) : state_(std::make_unique<State>()) 
   check(cudaFree(nullptr));
   // ATen answers this in a whole torch; c10 alone has to be told that the context exists.
   c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
+#if ZPLAN_TORCH_AT_LEAST(12)
+  c10::cuda::detail::init_p2p_access_cache(1);
+#endif
+  // Handles that need no NVLink fabric: whether there is one is asked of NVML, which need not be there.
+  torch_allocator::CUDAAllocatorConfig::set_expandable_segments_handle_type(
+      torch_allocator::Expandable_Segments_Handle_Type::POSIX_FD);
   torch_allocator::init(1);
   State& s = *state_;
   s.streams.push_back(c10::cuda::getDefaultCUDAStream(0));
@@ -145,7 +157,9 @@ AllocatorOptions TorchAllocator::configured() const {
   o.expandable_segments = Common::use_expandable_segments();
   o.max_split_size = signed_size(Common::max_split_size());
   o.max_non_split_rounding = signed_size(Common::max_non_split_rounding_size());
+#if ZPLAN_TORCH_AT_LEAST(11)
   o.large_segment_size = signed_size(Common::large_segment_size());
+#endif
   o.garbage_collection_threshold = Common::garbage_collection_threshold();
   const auto& divisions = Common::roundup_power2_divisions();
   for (std::size_t i = 0; i < divisions.size(); ++i)
@@ -234,7 +248,12 @@ std::vector<std::int64_t> TorchAllocator::statistics() const {
 
 std::vector<SegmentView> TorchAllocator::snapshot() const {
   std::vector<SegmentView> out;
-  for (const auto& segment : torch_allocator::snapshot({0, 0}, false).segments) {
+#if ZPLAN_TORCH_AT_LEAST(11)
+  const auto info = torch_allocator::snapshot({0, 0}, false);
+#else
+  const auto info = torch_allocator::snapshot();
+#endif
+  for (const auto& segment : info.segments) {
     SegmentView view{static_cast<std::int64_t>(segment.address),
                      signed_size(segment.total_size),
                      state_->id_of(segment.stream),
