@@ -15,6 +15,7 @@ CachingAllocator::CachingAllocator(const AllocatorOptions& options) {
 void CachingAllocator::set_options(const AllocatorOptions& options) {
   options_ = options;
   limit_ = reserved_limit(options);
+  tie_break_ = options.rules.tie_break;
   plain_rounding_ =
       std::all_of(options.roundup_power2_divisions.begin(), options.roundup_power2_divisions.end(),
                   [](auto n) { return n == 0; });
@@ -31,29 +32,20 @@ void CachingAllocator::know_stream(StreamId stream) {
   }
 }
 
-BlockIndex CachingAllocator::new_block(const Block& block) {
+BlockIndex CachingAllocator::new_block() {
   if (unused_.empty()) {
-    blocks_.push_back(block);
+    blocks_.emplace_back();
     return static_cast<BlockIndex>(blocks_.size() - 1);
   }
   const BlockIndex index = unused_.back();
   unused_.pop_back();
-  at(index) = block;
   return index;
 }
 
-// Equal sizes are ordered by this. Under the segment counter the address decides within a segment:
-// addresses are multiples of 512 below 2^47, so both fit one number.
-std::uint64_t CachingAllocator::tie(const Block& b) const {
-  switch (options_.rules.tie_break) {
-    case TieBreak::Address:
-      return static_cast<std::uint64_t>(b.address);
-    case TieBreak::BlockCounter:
-      return b.counter;
-    case TieBreak::SegmentCounter:
-      return (b.counter << 38) | (static_cast<std::uint64_t>(b.address) >> 9);
-  }
-  return 0;
+BlockIndex CachingAllocator::new_block(const Block& block) {
+  const BlockIndex index = new_block();
+  at(index) = block;
+  return index;
 }
 
 BlockIndex CachingAllocator::allocate(std::int64_t bytes, StreamId stream) {
@@ -98,11 +90,11 @@ std::int64_t CachingAllocator::growth(BlockIndex index) const {
 
 std::size_t CachingAllocator::best_fit_with_options(const FreeList& list, std::size_t position,
                                                     std::int64_t size) const {
-  const auto expandable = [&](std::size_t i) { return block(list[i].block).expandable(); };
+  const auto expandable = [&](std::size_t i) { return block(list[i].block()).expandable(); };
   if (expandable(position)) {
     if (options_.expandable_segments) {  // prefer a block that cannot grow to the growable end
       while (expandable(position) && position + 1 < list.size() &&
-             growth(list[position + 1].block) < growth(list[position].block))
+             growth(list[position + 1].block()) < growth(list[position].block()))
         ++position;
     } else {  // the option was switched off after use
       while (position < list.size() && expandable(position)) ++position;
@@ -110,7 +102,7 @@ std::size_t CachingAllocator::best_fit_with_options(const FreeList& list, std::s
     }
   }
   // Only the one candidate is tried against the rules for oversize blocks.
-  const std::int64_t found = list[position].size;
+  const std::int64_t found = list[position].size();
   if (size < options_.max_split_size && found >= options_.max_split_size) return kNone;
   if (size >= options_.max_split_size && found >= size + options_.max_non_split_rounding)
     return kNone;
@@ -124,15 +116,23 @@ bool CachingAllocator::should_split(Pool pool, std::int64_t block_size, std::int
 }
 
 // The low end becomes a new block; the rest keeps its identity and stays or becomes free.
+// Field by field: a copied block would be read back before its last stores have left the pipeline.
 BlockIndex CachingAllocator::split_front(BlockIndex index, std::int64_t size) {
-  Block front = block(index);
-  const bool was_split = front.split();
-  front.size = size;
-  front.next = index;
-  if (options_.rules.tie_break == TieBreak::BlockCounter) front.counter = ++counter_;
-  const BlockIndex made = new_block(front);
-  if (front.prev != kNoBlock) at(front.prev).next = made;
+  const BlockIndex made = new_block();
   Block& rest = at(index);
+  Block& front = at(made);
+  const bool was_split = rest.split();
+  front.address = rest.address;
+  front.size = size;
+  front.counter = tie_break_ == TieBreak::BlockCounter ? ++counter_ : rest.counter;
+  front.prev = rest.prev;
+  front.next = index;
+  front.reservation = rest.reservation;
+  front.stream = rest.stream;
+  front.pool = rest.pool;
+  front.pending = false;
+  front.mapped = true;
+  if (front.prev != kNoBlock) at(front.prev).next = made;
   rest.prev = made;
   rest.address += size;
   rest.size -= size;
@@ -149,11 +149,11 @@ BlockIndex CachingAllocator::split_front(BlockIndex index, std::int64_t size) {
 }
 
 BlockIndex CachingAllocator::take_free(FreeList& list, std::size_t position, std::int64_t size) {
-  const BlockIndex index = list[position].block;
+  const BlockIndex index = list[position].block();
   const Block& b = block(index);
   if (should_split(b.pool, b.size, size)) {
     const BlockIndex front = split_front(index, size);
-    list.replace_at(position, entry(index));
+    list.replace_at(position, entry(index), tie_order());
     return front;
   }
   list.erase_at(position);
@@ -205,13 +205,16 @@ void CachingAllocator::free_completed(BlockIndex index) {
   make_free(index);
 }
 
-// `from` disappears into its neighbour `into`, if it is free and of the same kind. Returns its
-// size.
+bool CachingAllocator::mergeable(const Block& b, BlockIndex neighbour) const {
+  if (neighbour == kNoBlock) return false;
+  const Block& n = block(neighbour);
+  return !n.allocated && !n.pending && n.mapped == b.mapped;
+}
+
+// `from` disappears into its mergeable neighbour `into`. Returns its size.
 std::int64_t CachingAllocator::merge(BlockIndex into, BlockIndex from) {
-  if (from == kNoBlock) return 0;
-  const Block source = block(from);
   Block& b = at(into);
-  if (source.allocated || source.pending || source.mapped != b.mapped) return 0;
+  const Block& source = block(from);
   if (b.prev == from) {
     b.address = source.address;
     b.prev = source.prev;
@@ -225,44 +228,44 @@ std::int64_t CachingAllocator::merge(BlockIndex into, BlockIndex from) {
   return source.size;
 }
 
-// The block returns to its pool, one with its free neighbours: the one before it first.
+// The block returns to its pool, one with its free neighbours. It takes over the place of one of
+// them in the free list, so that the usual free, next to the rest it was split from, moves one
+// entry.
 void CachingAllocator::make_free(BlockIndex index) {
   Block& b = at(index);
   log(TraceAction::FreeCompleted, b.stream, b.address, b.requested);
   FreeList& list = free_list(b);
   const Pool pool = b.pool;
-  const std::int64_t size = b.size, requested = b.requested;
-  const BlockIndex neighbours[] = {b.prev, b.next};
+  statistics_.active.decrease(pool, 1);
+  statistics_.active_bytes.decrease(pool, b.size);
+  statistics_.requested_bytes.decrease(pool, b.requested);
   std::int64_t splits = 0, split_bytes = 0;
-  FreeEntry place{0, 0,
-                  kNoBlock};  // the entry of a merged neighbour, whose place the block takes over
-  for (const BlockIndex neighbour : neighbours) {
-    if (neighbour == kNoBlock) continue;
-    const FreeEntry key = entry(neighbour);
-    const std::int64_t gained = merge(index, neighbour);
-    if (gained == 0) continue;
-    if (place.block != kNoBlock) list.erase(place);
-    place = key;
+  std::size_t place = kNone;
+  if (mergeable(b, b.prev)) {
+    place = list.find(entry(b.prev));
+    split_bytes -= merge(index, b.prev);
     splits -= 1;
-    split_bytes -= gained;
+  }
+  if (mergeable(b, b.next)) {
+    const std::size_t next_place = list.find(entry(b.next));
+    split_bytes -= merge(index, b.next);
+    splits -= 1;
+    if (place != kNone) list.erase_at(next_place);
+    place = place == kNone ? next_place : place - (next_place < place);
   }
   b.searches = searches_[static_cast<std::size_t>(pool)];
-  if (place.block != kNoBlock) {
-    list.replace(place, entry(index));
+  if (place != kNone) {
+    list.replace_at(place, entry(index), tie_order());
   } else {
-    list.insert(entry(index));
+    list.insert(entry(index), tie_order());
   }
+  if (b.expandable()) return;
   if (b.split()) {
     splits += 1;
     split_bytes += b.size;
   }
-  if (!b.expandable()) {
-    statistics_.inactive_split.add(pool, splits);
-    statistics_.inactive_split_bytes.add(pool, split_bytes);
-  }
-  statistics_.active.decrease(pool, 1);
-  statistics_.active_bytes.decrease(pool, size);
-  statistics_.requested_bytes.decrease(pool, requested);
+  statistics_.inactive_split.add(pool, splits);
+  statistics_.inactive_split_bytes.add(pool, split_bytes);
 }
 
 void CachingAllocator::empty_cache() { release_cached(); }

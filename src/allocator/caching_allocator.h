@@ -21,8 +21,8 @@
 
 namespace zplan {
 
-// A piece of a segment. The pieces of a segment form a chain in address order.
-struct Block {
+// A piece of a segment. The pieces of a segment form a chain in address order. One cache line.
+struct alignas(64) Block {
   std::int64_t address = 0, size = 0;
   std::int64_t requested = 0;  // of its last use
   std::uint64_t counter = 0;   // for the tie-breaks that count
@@ -115,11 +115,22 @@ class CachingAllocator {
     return 2 * static_cast<std::size_t>(stream) + static_cast<std::size_t>(pool);
   }
   FreeList& free_list(const Block& b) { return free_[list_index(b.pool, b.stream)]; }
-  std::uint64_t tie(const Block& b) const;
-  FreeEntry entry(BlockIndex index) const { return {block(index).size, tie(block(index)), index}; }
+  // Equal sizes are ordered by this. Under the segment counter the address decides within a
+  // segment: addresses are multiples of 512 below 2^47, so both fit one number.
+  std::uint64_t tie(const Block& b) const {
+    if (tie_break_ == TieBreak::Address) return static_cast<std::uint64_t>(b.address);
+    if (tie_break_ == TieBreak::BlockCounter) return b.counter;
+    return (b.counter << 38) | (static_cast<std::uint64_t>(b.address) >> 9);
+  }
+  FreeEntry entry(BlockIndex index) const { return {block(index).size, index}; }
   void log(TraceAction action, StreamId stream, std::int64_t address, std::int64_t size) {
     if (trace_) trace_->push_back({action, stream, address, size});
   }
+  // Which of two blocks of the same size is used first.
+  auto tie_order() const {
+    return [this](BlockIndex a, BlockIndex b) { return tie(block(a)) < tie(block(b)); };
+  }
+  BlockIndex new_block();  // whatever was there before is still in it
   BlockIndex new_block(const Block& block);
   void delete_block(BlockIndex index) { unused_.push_back(index); }
   void know_stream(StreamId stream);
@@ -138,6 +149,7 @@ class CachingAllocator {
   // free
   void program_frees(Block& b);
   void make_free(BlockIndex index);
+  bool mergeable(const Block& b, BlockIndex neighbour) const;
   std::int64_t merge(BlockIndex into, BlockIndex from);
 
   // device memory
@@ -162,6 +174,7 @@ class CachingAllocator {
 
   AllocatorOptions options_;
   std::optional<Bytes> limit_;
+  TieBreak tie_break_ = TieBreak::Address;
   bool plain_rounding_ = true;   // no roundup_power2_divisions
   bool plain_search_ = true;     // neither expandable blocks nor max_split_size can matter
   bool count_searches_ = false;  // collection is possible

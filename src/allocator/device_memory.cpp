@@ -43,12 +43,14 @@ BlockIndex CachingAllocator::take_new(Pool pool, std::int64_t bytes, std::int64_
   }
   if (!should_split(pool, block(index).size, size)) return index;
   const BlockIndex front = split_front(index, size);
-  free_list(block(index)).insert(entry(index));
+  free_list(block(index)).insert(entry(index), tie_order());
   return front;
 }
 
-// The driver deals in pages of 2 MiB, and so do all segments.
+// The driver deals in pages of 2 MiB, and so do all segments. Where nothing is said of the device
+// it has 1 TiB, more than any.
 bool CachingAllocator::device_has(std::int64_t bytes) const {
+  if (statistics_.reserved_bytes.current() + bytes >= FreeEntry::kMaxSize) return false;
   if (has_) return has_(bytes);
   if (!options_.device_free) return true;
   return statistics_.reserved_bytes.current() + round_up(bytes, kLargeRounding) <=
@@ -114,8 +116,8 @@ void CachingAllocator::collect_garbage() {
   const auto age = [&](const Block& b) { return searches_[pool] - b.searches; };
   std::int64_t ages = 0, count = 0;
   for (std::size_t i = pool; i < free_.size(); i += 2)
-    for (const FreeEntry& e : free_[i]) {
-      const Block& b = block(e.block);
+    for (const FreeEntry e : free_[i]) {
+      const Block& b = block(e.block());
       if (b.split() || b.expandable()) continue;
       ages += age(b);
       count += 1;
@@ -125,14 +127,14 @@ void CachingAllocator::collect_garbage() {
     const double limit_age = static_cast<double>(ages) / static_cast<double>(count);
     progress = false;
     for (std::size_t i = pool; i < free_.size(); i += 2)
-      free_[i].keep_if([&](const FreeEntry& e) {
-        const Block& b = block(e.block);
+      free_[i].keep_if([&](const FreeEntry e) {
+        const Block& b = block(e.block());
         if (b.split() || b.expandable() || static_cast<double>(age(b)) < limit_age) return true;
         progress = true;
         reclaimed += b.size;
         ages -= age(b);
         count -= 1;
-        release_block(e.block);
+        release_block(e.block());
         return false;
       });
   }
@@ -145,16 +147,16 @@ bool CachingAllocator::release_available(Pool pool, std::int64_t size, StreamId 
   FreeList& list = free_[list_index(pool, stream)];
   const std::int64_t key = std::max(size, options_.max_split_size);
   std::size_t position = list.lower_bound(key);
-  if (position < list.size() && !block(list[position].block).expandable()) {
-    const BlockIndex index = list[position].block;
+  if (position < list.size() && !block(list[position].block()).expandable()) {
+    const BlockIndex index = list[position].block();
     list.erase_at(position);
     release_block(index);
     return true;
   }
   std::int64_t released = 0;
-  while (position > 0 && released < key && list[position - 1].size >= options_.max_split_size) {
+  while (position > 0 && released < key && list[position - 1].size() >= options_.max_split_size) {
     --position;
-    const BlockIndex index = list[position].block;
+    const BlockIndex index = list[position].block();
     if (block(index).expandable()) continue;
     released += block(index).size;
     list.erase_at(position);
@@ -174,14 +176,14 @@ void CachingAllocator::release_cached() {
 void CachingAllocator::release_blocks(Pool pool) {
   std::vector<BlockIndex> expandable;
   for (std::size_t i = static_cast<std::size_t>(pool); i < free_.size(); i += 2)
-    free_[i].keep_if([&](const FreeEntry& e) {
-      const Block& b = block(e.block);
+    free_[i].keep_if([&](const FreeEntry e) {
+      const Block& b = block(e.block());
       if (b.expandable()) {
-        expandable.push_back(e.block);
+        expandable.push_back(e.block());
         return true;
       }
       if (b.split()) return true;
-      release_block(e.block);
+      release_block(e.block());
       return false;
     });
   for (const BlockIndex index : expandable) unmap_free_pages(index);

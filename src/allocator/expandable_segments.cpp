@@ -82,12 +82,12 @@ bool CachingAllocator::map(BlockIndex index, std::int64_t bytes) {
   at(index).mapped = true;
   const std::int64_t address = block(index).address;
   for (const BlockIndex neighbour : {block(index).prev, block(index).next}) {
-    if (neighbour == kNoBlock) continue;
-    const FreeEntry key = entry(neighbour);
-    if (merge(index, neighbour) > 0) free_list(at(index)).erase(key);
+    if (!mergeable(block(index), neighbour)) continue;
+    free_list(at(index)).erase(entry(neighbour));
+    merge(index, neighbour);
   }
   at(index).searches = searches_[static_cast<std::size_t>(pool)];
-  free_list(at(index)).insert(entry(index));
+  free_list(at(index)).insert(entry(index), tie_order());
   statistics_.reserved_bytes.increase(pool, mapped);
   statistics_.num_device_alloc += 1;
   log(TraceAction::SegmentMap, block(index).stream, address, mapped);
@@ -132,7 +132,7 @@ void CachingAllocator::unmap_free_pages(BlockIndex index) {
     const BlockIndex made = new_block(part);
     if (prev != kNoBlock) at(prev).next = made;
     if (next != kNoBlock) at(next).prev = made;
-    list.insert(entry(made));
+    list.insert(entry(made), tie_order());
   };
   if (from < low) cut(from, low - from, block(index).prev, index);
   if (high < to) cut(high, to - high, index, block(index).next);

@@ -1,6 +1,7 @@
 // The free blocks of one pool and stream, ordered by size and then by the release's tie-break.
-// A flat sorted array: training keeps tens of free blocks, where a shift of a few cache lines beats
-// any tree, and nothing is allocated once the array has grown to its largest size.
+// A flat sorted array of one word a block: training keeps tens of free blocks, where shifting a
+// cache line or two beats any tree, and nothing is allocated once the array has grown to its
+// largest size.
 #pragma once
 
 #include <algorithm>
@@ -15,64 +16,84 @@ namespace zplan {
 using BlockIndex = std::int32_t;
 inline constexpr BlockIndex kNoBlock = -1;
 
-struct FreeEntry {
-  std::int64_t size = 0;
-  std::uint64_t tie = 0;
-  BlockIndex block = kNoBlock;
-
-  friend bool operator<(const FreeEntry& a, const FreeEntry& b) {
-    return a.size != b.size ? a.size < b.size : a.tie < b.tie;
+// A free block's size and place in one word, size first. Bounds: 1 TiB, 16 million blocks.
+class FreeEntry {
+ public:
+  FreeEntry(std::int64_t size, BlockIndex block)
+      : word_(static_cast<std::uint64_t>(size) << kIndexBits | static_cast<std::uint32_t>(block)) {
+    assert(size < kMaxSize && block >= 0 && block < (1 << kIndexBits));
   }
+  std::int64_t size() const { return static_cast<std::int64_t>(word_ >> kIndexBits); }
+  BlockIndex block() const { return static_cast<BlockIndex>(word_ & ((1u << kIndexBits) - 1)); }
+  std::uint64_t word() const { return word_; }
+  friend bool operator==(FreeEntry, FreeEntry) = default;
+
+  static constexpr int kIndexBits = 24;
+  static constexpr std::int64_t kMaxSize = std::int64_t{1} << (64 - kIndexBits);
+
+ private:
+  std::uint64_t word_;
 };
 
 class FreeList {
  public:
   std::size_t size() const { return entries_.size(); }
-  const FreeEntry& operator[](std::size_t i) const { return entries_[i]; }
+  FreeEntry operator[](std::size_t i) const { return entries_[i]; }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
 
   // The smallest entry of at least `size`; size() if there is none.
   std::size_t lower_bound(std::int64_t size) const {
+    if (size >= FreeEntry::kMaxSize) return entries_.size();
+    const std::uint64_t key = FreeEntry(size, 0).word();
     const FreeEntry* base = entries_.data();
     std::size_t n = entries_.size();
     if (n == 0) return 0;
-    while (n >
-           1) {  // the comparison selects an address, so it compiles without a branch to mispredict
+    while (n > 1) {  // the comparison selects an address: no branch to mispredict
       const std::size_t half = n / 2;
-      base = base[half - 1].size < size ? base + half : base;
+      base = base[half - 1].word() < key ? base + half : base;
       n -= half;
     }
-    return static_cast<std::size_t>(base - entries_.data()) + (base->size < size);
+    return static_cast<std::size_t>(base - entries_.data()) + (base->word() < key);
   }
 
-  void insert(const FreeEntry& entry) {
-    const std::size_t at = position(entry);
-    entries_.insert(entries_.begin() + static_cast<std::ptrdiff_t>(at), entry);
+  // `before(a, b)`: whether block a comes before block b of the same size.
+  template <class Before>
+  void insert(FreeEntry entry, Before before) {
+    entries_.push_back(entry);
+    replace_at(entries_.size() - 1, entry, before);
   }
 
   void erase_at(std::size_t at) {
     entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(at));
   }
+  void erase(FreeEntry entry) { erase_at(find(entry)); }
 
-  void erase(const FreeEntry& entry) { erase_at(find(entry)); }
+  // Where the entry stands.
+  std::size_t find(FreeEntry entry) const {
+    std::size_t at = lower_bound(entry.size());
+    while (entries_[at] != entry) ++at;
+    return at;
+  }
 
   // Entry `at` becomes `entry`, at the place its new key asks for.
-  void replace_at(std::size_t at, const FreeEntry& entry) {
+  template <class Before>
+  void replace_at(std::size_t at, FreeEntry entry, Before before) {
+    const auto precedes = [&](FreeEntry a, FreeEntry b) {
+      return a.size() != b.size() ? a.word() < b.word() : before(a.block(), b.block());
+    };
     FreeEntry* e = entries_.data();
     const std::size_t last = entries_.size() - 1;
-    while (at > 0 && entry < e[at - 1]) {
+    while (at > 0 && precedes(entry, e[at - 1])) {
       e[at] = e[at - 1];
       --at;
     }
-    while (at < last && e[at + 1] < entry) {
+    while (at < last && precedes(e[at + 1], entry)) {
       e[at] = e[at + 1];
       ++at;
     }
     e[at] = entry;
   }
-
-  void replace(const FreeEntry& old, const FreeEntry& entry) { replace_at(find(old), entry); }
 
   // Keeps the entries for which `keep` is true, in order.
   template <class Keep>
@@ -82,24 +103,10 @@ class FreeList {
       const FreeEntry entry = entries_[i];
       if (keep(entry)) entries_[kept++] = entry;
     }
-    entries_.resize(kept);
+    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(kept), entries_.end());
   }
 
  private:
-  // Where an entry with this key stands or would stand.
-  std::size_t position(const FreeEntry& key) const {
-    const std::size_t at = lower_bound(key.size);
-    if (at == entries_.size() || !(entries_[at] < key)) return at;
-    return static_cast<std::size_t>(
-        std::lower_bound(entries_.begin() + static_cast<std::ptrdiff_t>(at), entries_.end(), key) -
-        entries_.begin());
-  }
-  std::size_t find(const FreeEntry& key) const {
-    const std::size_t at = position(key);
-    assert(at < entries_.size() && entries_[at].block == key.block);
-    return at;
-  }
-
   std::vector<FreeEntry> entries_;
 };
 

@@ -48,8 +48,8 @@ struct AllocatorRules {
   bool tokens_checked_as_values = true;   // texts of configuration errors since 2.9
   bool expandable_hint_in_message =
       true;  // from 2.2; before, the out-of-memory text advises max_split_size_mb
-  bool allowed_bytes_in_message = true;  // the out-of-memory text names the limit: from 2.9
-  bool alloc_conf_without_cuda = false;  // the text's hint says PYTORCH_ALLOC_CONF: 2.10 alone
+  bool allowed_bytes_in_message = true;     // the out-of-memory text names the limit: from 2.9
+  bool alloc_conf_without_cuda = false;     // the text's hint says PYTORCH_ALLOC_CONF: 2.10 alone
   bool docs_pytorch_org_in_message = true;  // the text's link: from 2.11
   PinnedReuse pinned_reuse = PinnedReuse::PowerOfTwoBuckets;
   bool pinned_thresholds_known = false;  // pinned_max_round_threshold_mb, ..._cached_size_mb: 2.13

@@ -83,12 +83,16 @@ std::string CachingAllocator::check() const {
       split_bytes += b.size;
     }
   }
+  const auto ordered = [&](FreeEntry a, FreeEntry b) {
+    return a.size() != b.size() ? a.size() < b.size()
+                                : tie(block(a.block())) < tie(block(b.block()));
+  };
   for (const FreeList& list : free_) {
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const Block& b = block(list[i].block);
+      const Block& b = block(list[i].block());
       if (b.allocated || b.pending || !b.mapped) return "a block in use is in a free list";
-      if (list[i].size != b.size || list[i].tie != tie(b)) return "a stale key in a free list";
-      if (i > 0 && !(list[i - 1] < list[i])) return "a free list out of order";
+      if (list[i].size() != b.size) return "a stale key in a free list";
+      if (i > 0 && !ordered(list[i - 1], list[i])) return "a free list out of order";
     }
     free_blocks -= list.size();
   }

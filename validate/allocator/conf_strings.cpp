@@ -24,7 +24,11 @@ std::string random_conf(std::mt19937_64& random) {
                                                  "graph_capture_record_stream_reuse",
                                                  "per_process_memory_fraction",
                                                  "max_split_size",
-                                                 "unknown", "throw_on_cudamalloc_oom", "pinned_free_catch_all", "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
+                                                 "unknown",
+                                                 "throw_on_cudamalloc_oom",
+                                                 "pinned_free_catch_all",
+                                                 "pinned_max_round_threshold_mb",
+                                                 "pinned_max_cached_size_mb",
                                                  "True",
                                                  "False",
                                                  "native",
@@ -104,7 +108,8 @@ std::string differs(const AllocatorOptions& theirs, AllocatorOptions ours) {
 
 }  // namespace
 
-ConfComparison compare_conf_strings(TorchAllocator& torch, const AllocatorRules& rules, std::uint64_t seed, std::size_t count) {
+ConfComparison compare_conf_strings(TorchAllocator& torch, const AllocatorRules& rules,
+                                    std::uint64_t seed, std::size_t count) {
   std::mt19937_64 random(seed);
   ConfComparison out;
   for (; out.compared < count; ++out.compared) {
@@ -128,8 +133,9 @@ ConfComparison compare_conf_strings(TorchAllocator& torch, const AllocatorRules&
       out.difference = "\"" + conf + "\": " + what;
       return out;
     }
-    torch.configure(rules.large_segment_size_known ? "large_segment_size_mb:20,max_non_split_rounding_mb:20"
-                                                   : "max_non_split_rounding_mb:20");
+    torch.configure(rules.large_segment_size_known
+                        ? "large_segment_size_mb:20,max_non_split_rounding_mb:20"
+                        : "max_non_split_rounding_mb:20");
   }
   return out;
 }

@@ -13,6 +13,7 @@ struct ConfComparison {
   std::size_t compared = 0;
   std::string difference;  // empty: every text and every value agreed
 };
-ConfComparison compare_conf_strings(TorchAllocator& torch, const AllocatorRules& rules, std::uint64_t seed, std::size_t count);
+ConfComparison compare_conf_strings(TorchAllocator& torch, const AllocatorRules& rules,
+                                    std::uint64_t seed, std::size_t count);
 
 }  // namespace zplan

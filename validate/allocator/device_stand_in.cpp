@@ -1,7 +1,7 @@
 
 #include "device.h"
-#include "torch_version.h"
 #include "fake_cuda.h"
+#include "torch_version.h"
 
 namespace zplan {
 

@@ -240,8 +240,9 @@ class Comparison {
 
 // A reservation whose first mapping failed stays: use it once, so that it goes with what it held.
 void drop_reservations(TorchAllocator& torch, Device& device) {
-  torch.configure(device.rules.large_segment_size_known ? "expandable_segments:True,large_segment_size_mb:20"
-                                                        : "expandable_segments:True");
+  torch.configure(device.rules.large_segment_size_known
+                      ? "expandable_segments:True,large_segment_size_mb:20"
+                      : "expandable_segments:True");
   torch.set_memory_fraction(1.0);
   device.set_capacity(device.total, 1);
   std::vector<int> blocks;

@@ -33,7 +33,8 @@ std::string random_conf(Dice& d, const AllocatorRules& rules) {
   const std::int64_t least = segment + (rules.max_split_minimum_allowed ? 0 : 1);
   std::string conf = std::string("expandable_segments:") + (expandable ? "True" : "False");
   if (rules.large_segment_size_known) conf += ",large_segment_size_mb:" + std::to_string(segment);
-  if (d.one_in(3)) conf += ",max_split_size_mb:" + std::to_string(least + d.of<std::int64_t>({0, 1, 10, 44, 180}));
+  if (d.one_in(3))
+    conf += ",max_split_size_mb:" + std::to_string(least + d.of<std::int64_t>({0, 1, 10, 44, 180}));
   if (d.one_in(5))
     conf += ",max_non_split_rounding_mb:" + std::to_string(least + d.of<std::int64_t>({0, 20, 80}));
   else if (!rules.large_segment_size_known)
@@ -65,7 +66,8 @@ std::int64_t power_law_size(Dice& d) {
 
 }  // namespace
 
-Episode make_episode(std::uint64_t seed, const AllocatorRules& rules, int streams, std::size_t count) {
+Episode make_episode(std::uint64_t seed, const AllocatorRules& rules, int streams,
+                     std::size_t count) {
   Dice d(seed);
   Episode e;
   e.seed = seed;

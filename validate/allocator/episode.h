@@ -35,7 +35,8 @@ struct Episode {
   std::vector<Step> steps;
 };
 
-Episode make_episode(std::uint64_t seed, const AllocatorRules& rules, int streams, std::size_t steps);
+Episode make_episode(std::uint64_t seed, const AllocatorRules& rules, int streams,
+                     std::size_t steps);
 std::string text(const Step& step);
 
 }  // namespace zplan

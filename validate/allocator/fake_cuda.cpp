@@ -218,8 +218,9 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigne
                                     cudaDriverEntryPointQueryResult* status) {
   return cudaGetDriverEntryPointByVersion(symbol, function, 12000, flags, status);
 }
-cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t, cudaStreamCaptureStatus* status, unsigned long long*,
-                                        cudaGraph_t*, const cudaGraphNode_t**, size_t*) {
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t, cudaStreamCaptureStatus* status,
+                                        unsigned long long*, cudaGraph_t*, const cudaGraphNode_t**,
+                                        size_t*) {
   *status = cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }

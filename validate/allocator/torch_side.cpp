@@ -1,12 +1,13 @@
 #include "torch_side.h"
 
-#include "torch_version.h"
-
 #include <c10/core/AllocatorConfig.h>
+#include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+
+#include "torch_version.h"
 
 #if ZPLAN_TORCH_AT_LEAST(12)
 #include <c10/cuda/PeerToPeerAccess.h>
@@ -105,7 +106,8 @@ TorchAllocator::TorchAllocator(int streams) : state_(std::make_unique<State>()) 
 #if ZPLAN_TORCH_AT_LEAST(12)
   c10::cuda::detail::init_p2p_access_cache(1);
 #endif
-  // Handles that need no NVLink fabric: whether there is one is asked of NVML, which need not be there.
+  // Handles that need no NVLink fabric: whether there is one is asked of NVML, which need not be
+  // there.
   torch_allocator::CUDAAllocatorConfig::set_expandable_segments_handle_type(
       torch_allocator::Expandable_Segments_Handle_Type::POSIX_FD);
   torch_allocator::init(1);
@@ -164,11 +166,15 @@ AllocatorOptions TorchAllocator::configured() const {
   const auto& divisions = Common::roundup_power2_divisions();
   for (std::size_t i = 0; i < divisions.size(); ++i)
     o.roundup_power2_divisions[i] = signed_size(divisions[i]);
+#if ZPLAN_TORCH_AT_LEAST(10)
   o.per_process_memory_fraction = Cuda::per_process_memory_fraction();
+#endif
   o.pinned.use_background_threads = Common::pinned_use_background_threads();
   o.pinned.use_cuda_host_register = Cuda::pinned_use_cuda_host_register();
   o.pinned.num_register_threads = signed_size(Cuda::pinned_num_register_threads());
+#if ZPLAN_TORCH_AT_LEAST(10)
   o.pinned.reserve_segment = Bytes{signed_size(Cuda::pinned_reserve_segment_size_mb() << 20)};
+#endif
   return o;
 }
 
