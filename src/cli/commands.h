@@ -21,5 +21,6 @@ struct Program {
 void add_check(Program& program);
 void add_gpus(Program& program);
 void add_models(Program& program);
+void add_replay(Program& program);
 
 }  // namespace zplan

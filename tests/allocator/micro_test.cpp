@@ -129,6 +129,7 @@ TEST_CASE("a block another stream used comes back when its event is seen", "[all
 TEST_CASE("a limit is met by releasing the cache once, then memory is out", "[allocator]") {
   AllocatorOptions options;
   options.capacity_limit = MiB(64);
+  options.device_total = options.device_free = GiB(64);
   CachingAllocator a(options);
   const BlockIndex thirty = a.allocate(30 * kMiB, 0);
   a.allocate(20 * kMiB, 0);
@@ -141,13 +142,16 @@ TEST_CASE("a limit is met by releasing the cache once, then memory is out", "[al
   CHECK(a.statistics().num_alloc_retries == 2);
   CHECK(a.statistics().num_ooms == 1);
   CHECK(a.out_of_memory()->segment == MiB(20));
-  CHECK(
-      message(*a.out_of_memory(), options.rules) ==
-      "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0. 64.00 MiB allowed; Of the allocated "
-      "memory 60.00 MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but "
-      "unallocated. "
-      "If reserved but unallocated memory is large try setting "
-      "PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.");
+  CHECK(message(*a.out_of_memory(), options.rules) ==
+        "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 64.00 GiB "
+        "of which "
+        "63.94 GiB is free. 64.00 MiB allowed; Of the allocated memory 60.00 MiB is allocated by "
+        "PyTorch, "
+        "and 0 bytes is reserved by PyTorch but unallocated. If reserved but unallocated memory is "
+        "large "
+        "try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
+        "documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/"
+        "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)");
   CHECK(a.check() == "");
 }
 
