@@ -10,12 +10,12 @@
 
 namespace zplan {
 
-using Action = std::function<int(Console&)>;
+using CommandAction = std::function<int(Console&)>;
 
 struct Program {
   CLI::App& app;
   const std::string& data;  // the folder with models/ and hardware/
-  Action& action;           // set by the subcommand that was named
+  CommandAction& action;    // set by the subcommand that was named
 };
 
 void add_check(Program& program);

@@ -50,7 +50,7 @@ int run_program(const std::vector<std::string>& arguments, const std::string& da
   CLI::App app("Plans DeepSpeed fine-tuning: which configuration fits these GPUs and runs fastest, and why.", "zplan");
   app.set_version_flag("--version", "zplan " ZPLAN_VERSION);
   app.require_subcommand(0, 1);
-  Action action;
+  CommandAction action;
   Program program{app, data, action};
   add_check(program);
   add_models(program);
