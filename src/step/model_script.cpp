@@ -298,6 +298,14 @@ class Compiler {
 using Bound = std::map<std::string, std::vector<std::string>>;
 
 // The tables of one layer for the run's fine-tuning, attention and stage.
+// fp32 end to end, with the plain linear of stages 0-2. Checkpointing, adapters and eager attention in fp32 use the
+// 16-bit tables.
+bool full_precision(const Run& run) {
+  const bool fp32 = run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast;
+  return fp32 && run.ds.zero.stage < 3 && run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
+         run.workload.attention == Attention::Sdpa && !run.workload.kernels.any() && !run.model.experts;
+}
+
 class LayerTables {
  public:
   explicit LayerTables(const Run& run)
@@ -308,6 +316,7 @@ class LayerTables {
   // Kept for backward. first: the layer above the embedding.
   TableRows forward(bool first) const {
     if (run_.model.experts) return experts("LF", Part::Kept, "MF");
+    if (full_precision(run_)) return finished(book_.rows("FF"));
     if (!adapted_) return finished(attention(book_.rows("LF"), Part::Kept));
     auto rows = book_.rows("LG");
     if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
@@ -403,6 +412,7 @@ class LayerTables {
       const char* name = reentrant ? "LX" : checkpointed ? "LK" : first && !input_takes_gradient() ? "LI" : "LH";
       return finished(quantized(book_.rows(name)));
     }
+    if (full_precision(run_)) return finished(book_.rows("FB"));
     const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
     if (run_.model.experts) {
       const bool inside = checkpointed && !reentrant;
@@ -490,7 +500,8 @@ Script make_script(const Run& run) {
     }
   }
 
-  auto begin = book.rows(zero3 ? "P3" : "PF");
+  const bool fp32 = full_precision(run);
+  auto begin = book.rows(fp32 ? "PS" : zero3 ? "P3" : "PF");
   if (run.ds.train_micro_batch_size_per_gpu > 1) begin = replaced(begin, book.rows("PB"));
   const bool eager = run.workload.attention == Attention::Eager;
   if (eager) {
@@ -510,7 +521,7 @@ Script make_script(const Run& run) {
   const Bound ends = {{"args", arguments}, {"xlast", {"xlast"}}};
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
-  auto head = book.rows(fused ? "HL" : rows_many ? "HM" : "HF");
+  auto head = book.rows(fp32 ? (rows_many ? "FM" : "FH") : fused ? "HL" : rows_many ? "HM" : "HF");
   if (adapted) {
     head = with_macro(head, "NF", "NZ");
     // A plain linear with a frozen weight does not keep its input.
@@ -519,11 +530,11 @@ Script make_script(const Run& run) {
     }
   }
   s.forward_end = c.outer(head, Pass::Forward, ends);
-  auto loss = book.rows(adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
+  auto loss = book.rows(fp32 ? "FL" : adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
   if (adapted) loss = with_macro(loss, "NB", "N0");
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
   const bool in_place = zero3 || run.workload.kernels.fused_linear_cross_entropy;
-  auto embedding = book.rows(!tied ? "EU" : in_place ? "E3" : "HE");
+  auto embedding = book.rows(fp32 ? (tied ? "FT" : "FU") : !tied ? "EU" : in_place ? "E3" : "HE");
   if (!loss_scaled(run)) loss = replaced(loss, book.rows("UB"));
   const std::string head_gradient = fused ? "gw" : "dWh";
   if (fused) loss = replaced(loss, table_book().rows("HK"));
