@@ -26,16 +26,21 @@ class DeviceModule {
 
  private:
   void allocate(std::int32_t parameter, std::int64_t width);
+  void build_on_device();
+  void load_quantized();
+  void quantize(std::int32_t parameter, bool first);
+  void cast(std::int32_t parameter, std::int64_t width);
   void rotary_buffers();
+  void build_rotary_buffers();
   const Parameter& parameter(std::int32_t p) const { return script_.parameters[static_cast<std::size_t>(p)]; }
 
   const Run& run_;
   const Script& script_;
   Recorder& recorder_;
-  std::uint16_t parameter_label_, buffer_label_;
+  std::uint16_t parameter_label_, buffer_label_, quantized_label_, quantize_label_;
   std::vector<BlockId> blocks_;  // by parameter; -1: on the host or in a flat buffer
   std::vector<std::int64_t> size_;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0, on_host_ = 0;
 };
 
 }  // namespace zplan

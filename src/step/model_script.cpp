@@ -327,10 +327,13 @@ class LayerTables {
     return finished(quantized(rows));
   }
 
-  // Nothing kept: eval, or a checkpointed region.
+  // An evaluation: nothing kept, under no_grad.
+  TableRows evaluation() const { return without_lse(forward_nothing_kept()); }
+
+  // Nothing kept: a checkpointed region.
   TableRows forward_nothing_kept() const {
     if (run_.model.experts) return experts("LE", Part::NothingKept, "ME");
-    if (!adapted_) return finished(without_lse(attention(book_.rows("LE"), Part::NothingKept)));
+    if (!adapted_) return finished(region(attention(book_.rows("LE"), Part::NothingKept)));
     auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GN"), "NZ", "NE");
     const std::map<std::string, std::string> frees = {
         {"sdpa", "cw lse seed off"}, {"silu", "^ gt.y"}, {"mul", "s u.y"}, {"residual 2", "d.y h1 ^"}};
@@ -339,7 +342,7 @@ class LayerTables {
       if (row.step == "o_proj") row.allocates += "{fr=o q.r k.r v.y a.y}";
       if (row.step == "down") row.allocates += "{fr=p b.y}";
     }
-    return finished(without_lse(quantized(rows)));
+    return finished(region(quantized(rows)));
   }
 
   // Run again inside the backward of a checkpointed layer.
@@ -380,9 +383,13 @@ class LayerTables {
   }
 
  private:
-  // sdpa returns its row sums only where autograd is on: not in a reentrant region, which runs under no_grad.
-  TableRows without_lse(TableRows rows) const {
-    if (run_.workload.recompute.impl != RecomputeImpl::Reentrant) return rows;
+  // A reentrant region runs under no_grad.
+  TableRows region(TableRows rows) const {
+    return run_.workload.recompute.impl == RecomputeImpl::Reentrant ? without_lse(std::move(rows)) : rows;
+  }
+
+  // sdpa returns its row sums only where autograd is on.
+  static TableRows without_lse(TableRows rows) {
     for (auto& row : rows) {
       if (row.step != "sdpa") continue;
       const auto made = row.allocates.find(" lse=4Nh"), freed = row.frees.find(" lse");
@@ -491,6 +498,7 @@ Script make_script(const Run& run) {
     plain.backward = c.layer(tables.backward(false, first), Pass::Backward, first, masks);
     auto& checkpointed = s.layers[first][1];
     checkpointed.forward = c.layer(tables.forward_nothing_kept(), Pass::Forward, first, {});
+    s.eval_layer[first] = c.layer(tables.evaluation(), Pass::Forward, first, drop_input);
     const auto again = c.layer(tables.recompute(), Pass::Forward, first, {});
     checkpointed.backward = c.layer(tables.backward(true, first), Pass::Backward, first, masks, &again);
     if (reentrant) {
@@ -530,6 +538,8 @@ Script make_script(const Run& run) {
     }
   }
   s.forward_end = c.outer(head, Pass::Forward, ends);
+  const std::vector<std::string> all_arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
+  s.eval_end = c.outer(book.rows("VE"), Pass::Forward, {{"args", all_arguments}, {"xlast", {"xlast"}}});
   auto loss = book.rows(fp32 ? "FL" : adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
   if (adapted) loss = with_macro(loss, "NB", "N0");
   // The head's gradient of a Python function is added to in place, MmBackward's is not.

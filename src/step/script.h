@@ -53,7 +53,7 @@ struct Script {
   Instructions forward_begin, forward_end;     // before the first layer; final norm, head, loss
   Instructions backward_begin, backward_end;   // loss and head; embedding
   Instructions backward_return;                // after the engine's epilogue
-  Instructions eval_begin, eval_layer, eval_end;  // the same without gradients
+  Instructions eval_layer[2], eval_end;        // the same without gradients; [layer is the first one]
   // [layer is the first one][layer is checkpointed]
   LayerScript layers[2][2];
   std::vector<Label> labels;

@@ -49,6 +49,14 @@ SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder,
       recorder.mark(Phase::Step, at.step, at.micro_step);
     }
   }
+  if (run.workload.eval_after) {
+    at.micro_step = 0;
+    engine.before_forward(at);
+    interpreter.run(script.forward_begin, 0, engine);
+    for (std::int64_t l = 0; l < layers; ++l) interpreter.run(script.eval_layer[l == 0], l, engine);
+    interpreter.run(script.eval_end, layers, engine);
+    recorder.mark(Phase::Eval);
+  }
   return recorder.take();
 }
 

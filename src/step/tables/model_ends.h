@@ -54,6 +54,13 @@ inline constexpr TableText HM{"HM", "HF", R"(
   cross entropy | ls=4NV l1=4 l2=4 | lf pad
 )"};
 
+// An evaluation's end (no_grad): nothing is kept; the logits stay until the caller drops the output.
+inline constexpr TableText VE{"VE", "HF", R"(
+  final norm    | NE[f](N,H)       | ^ <xlast>            | final_norm
+  model returns |                  | <args> sin cos       | )model
+  cross entropy | ls=4NV l1=4 l2=4 | l2 ls lf lab f.y l1
+)"};
+
 // Backward of the loss and head.
 inline constexpr TableText HB{"HB", "", R"(
   engine      | i1=4 i2=4 i3=4 t1=4 t2=4 | t1
