@@ -1,17 +1,8 @@
 #include "tests/time/machines.h"
 
-#include "io/catalog.h"
+#include "tests/io/catalog.h"
 
 namespace zplan::testing {
-namespace {
-
-const Catalog& catalog() {
-  static const Catalog loaded = load_catalog(DiskFiles(), ZPLAN_SOURCE_DIR);
-  return loaded;
-}
-
-}  // namespace
-
 Model model(const std::string& name) { return find_model(catalog(), name, "test").model; }
 
 Gpu gpu(const std::string& id) { return find_gpu(catalog(), id, "test").gpu; }

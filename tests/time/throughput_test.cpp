@@ -70,8 +70,8 @@ struct Source {
 TEST_CASE("published throughput is predicted from data sheets", "[time]") {
   std::ifstream file(ZPLAN_SOURCE_DIR "/tests/time/throughput.jsonl");
   std::string line;
-  REQUIRE(std::getline(file, line));
-  const double tolerance = json::parse(line).at("tolerances").at("mean");
+  std::ifstream limits(ZPLAN_SOURCE_DIR "/tests/time/tolerances.json");
+  const double tolerance = json::parse(limits).at("public_rows").at("mean");
   std::map<std::string, Source> sources;
   while (std::getline(file, line)) {
     const json j = json::parse(line);

@@ -1,4 +1,4 @@
-// The timed DeepSpeed runs of timed_runs.jsonl.
+// The runs of tests/truth/runs.jsonl that were timed: real ranks over NCCL, with a loop of whole steps.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Predicted against measured steps of DeepSpeed itself. The tolerances are data: timed_runs.jsonl, first line.
+// Predicted against measured steps of DeepSpeed itself. The tolerances are data: tolerances.json.
 #include "tests/time/timed_runs.h"
 
 #include <algorithm>
