@@ -56,6 +56,8 @@ struct TimeCoefficients {
   Coefficient cpu_adam_node_ddr5_per_s{3.8e9, 0.40};
   Coefficient nvme_read_gb_per_s{7, 0.50};
   Coefficient nvme_write_gb_per_s{4, 0.50};
+  // What a calibration leaves unexplained; no part of the step, only of its uncertainty.
+  Coefficient unexplained_share{0.08, 0.50};
   friend bool operator==(const TimeCoefficients&, const TimeCoefficients&) = default;
 };
 

@@ -69,11 +69,10 @@ double relative_error_of(TimePart part, const Run& run, const GpuRates& rates, c
   return 0;
 }
 
-// Parts are taken as independent; steps of one configuration on one machine repeat to a few percent only.
+// Parts are taken as independent of each other and of what no part explains: runs of one configuration differ, too.
 void add_uncertainty(StepTime& t, const Run& run, const GpuRates& rates, const TimeCoefficients& c) {
-  constexpr double repeat = 0.03;
-  const double total = t.total().count;
-  double sum = repeat * repeat * total * total, largest = 0;
+  const double total = t.total().count, unexplained = c.unexplained_share.value * total;
+  double sum = unexplained * unexplained, largest = 0;
   for (std::size_t i = 0; i < time_parts; ++i) {
     const auto part = static_cast<TimePart>(i);
     const double error = t.parts[i] * relative_error_of(part, run, rates, c);
