@@ -1,5 +1,5 @@
 // ZeRO-1 in bf16 with fp32 accumulation: deepspeed/runtime/bf16_optimizer.py (BF16_Optimizer): full fp32 gradients,
-// masters and states cut over the ranks. Before 0.18.5 also bf16 without ZeRO. docs/memory-model.md#bf16-optimizer.
+// masters and states cut over the ranks. Before 0.18.5 also bf16 without ZeRO. docs/stages-0-2.md#bf16-optimizer.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The model's tensors on the GPU in stages 0-2, from loading to the flat buffers: DeepSpeed moves the whole module
 // (ENG:_configure_distributed_model), then an optimizer's flat buffer takes the place of the trainable ones.
-// Derived in docs/memory-model.md#load.
+// Derived in docs/stages-0-2.md#load.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The small tensors of an engine's step: overflow tests, norms and clipping factors. Few bytes, many events: they
 // share the small pool with what the model keeps, so they are written down one by one.
-// Derived in docs/memory-model.md#gradient-checks.
+// Derived in docs/stages-0-2.md#gradient-checks.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Parameter groups of the optimizer, and how ZeRO-1/2 cuts a group's flat buffer into partitions.
-// Derived in docs/memory-model.md#zero12.
+// Derived in docs/stages-0-2.md#zero12.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Page-locked host memory of torch's caching host allocator: requests are rounded up to a power of two, freed blocks
 // are kept and serve later requests of the same size (aten/src/ATen/core/CachingHostAllocator.h).
-// Derived in docs/memory-model.md#pinned.
+// Derived in docs/stages-0-2.md#offload12.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Without ZeRO: deepspeed/runtime/fp16/fused_optimizer.py (FP16_Optimizer, also for bf16) under a fused Adam,
 // fp16/unfused_optimizer.py (FP16_UnfusedOptimizer) under any other optimizer, and the bare optimizer in fp32.
-// Derived in docs/memory-model.md#zero0.
+// Derived in docs/stages-0-2.md#zero0.
 #pragma once
 
 #include <cstdint>

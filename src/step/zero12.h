@@ -1,6 +1,6 @@
 // ZeRO-1 and 2: deepspeed/runtime/zero/stage_1_and_2.py (DeepSpeedZeroOptimizer) on one rank.
 // zero12.cpp: loading, initialize, step. zero12_reduce.cpp: from gradient hooks to the epilogue.
-// zero12_offload.cpp: the optimizer on the host. Derived in docs/memory-model.md#zero12.
+// zero12_offload.cpp: the optimizer on the host. Derived in docs/stages-0-2.md#zero12.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // ZeRO-1/2 with the optimizer on the host: masters, gradients and states in host memory, gradients copied out as they
-// are reduced. Derived in docs/memory-model.md#offload12.
+// are reduced. Derived in docs/stages-0-2.md#offload12.
 #include <algorithm>
 
 #include "step/zero12.h"
