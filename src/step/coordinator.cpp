@@ -99,6 +99,7 @@ void Coordinator::fetch(std::int32_t module, bool forward, bool recompute) {
     queue_ = 0;
     clean_inflight();
   }
+  recorder_.clock()->host_works(forward ? Clock::kForwardHook : Clock::kBackwardHook);
   if (!forward && !contains(active_backward_, module)) active_backward_.push_back(module);
 
   const auto fetched = own(module);
@@ -174,6 +175,7 @@ void Coordinator::gather_group(const std::vector<std::int32_t>& unsorted, bool s
   const auto ranks = secondary ? run_.ds.zero.zero_hpz_partition_size : world_;
   const auto padded = [&](const State& s) { return ceil_div(s.numel, ranks) * ranks; };
   ++gathers_;
+  recorder_.clock()->host_works(Clock::kGather);
   for (const auto p : parameters) {
     state_[static_cast<std::size_t>(p)].status = Status::Inflight;
     state_[static_cast<std::size_t>(p)].handle = id;
@@ -230,6 +232,7 @@ void Coordinator::wait(std::int32_t parameter) {
     handle.complete = true;
   }
   first.status = Status::Available;
+  recorder_.clock()->waits(kCompute, stream_);
   if (--handle.waiting == 0) {
     for (const auto& flat : handle.flats) recorder_.free(flat.block);
     handle.flats.clear();
@@ -296,6 +299,7 @@ void Coordinator::drop_held(std::int32_t module) {
 }
 
 void Coordinator::release(std::int32_t module, bool forward, bool recompute) {
+  recorder_.clock()->host_works(forward ? Clock::kForwardHook : Clock::kBackwardHook);
   auto releasable = mode_ == TraceMode::Complete ? to_release(module, step_id_) : own(module);
   auto parameters = own(module);
   if (!forward) {

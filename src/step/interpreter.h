@@ -34,7 +34,7 @@ class Interpreter {
       };
       const auto module = i.local ? i.other + module_base : i.other;
       switch (i.op) {
-        case Op::Allocate: slot() = recorder_.allocate(i.bytes, i.label, i.local ? layer : -1); break;
+        case Op::Allocate: slot() = recorder_.allocate(i.bytes, i.label, i.local ? layer : -1, kCompute, static_cast<double>(i.flops)); break;
         case Op::Free:
           recorder_.free(slot());
           slot() = -1;

@@ -202,6 +202,7 @@ class Compiler {
         case Kind::Allocate:
           i.op = Op::Allocate;
           i.bytes = op.bytes;
+          i.flops = static_cast<float>(product_flops(op.step, op.name));
           i.label = label(op, layer);
           place(i, op.name, layer);
           break;
@@ -251,6 +252,23 @@ class Compiler {
       out.push_back(i);
     }
     return out;
+  }
+
+  // Multiply-adds of the matrix product of a row, forward or one of the two of backward; 0 for other operators.
+  double product_flops(const std::string& step, const std::string& name) const {
+    static const std::map<std::string, std::string> products = {
+        {"q_proj", "HA"}, {"k_proj", "HK"}, {"v_proj", "HK"}, {"v_proj 2", "HK"}, {"o_proj", "AH"},
+        {"gate", "HF"},   {"up", "HF"},     {"down", "HF"},   {"lm_head", "HV"},  {"chunk", "HV"}};
+    const auto n = static_cast<double>(run_.tokens());
+    if (step == "sdpa") return 2 * n * static_cast<double>(run_.workload.seq_len * run_.model.attention_width());
+    const auto it = products.find(step);
+    // Of an adapted linear only the base product counts; workspaces, biases and copies are no products.
+    static const std::set<std::string> base = {"y0", "dxb", "dy"};
+    static const std::set<std::string> others = {"ws", "sem", "ga", "gb", "dbq", "dbk", "dbv", "w", "am", "ab", "ac"};
+    const auto dot = name.rfind('.');
+    const auto suffix = dot == std::string::npos ? name : name.substr(dot + 1);
+    if (it == products.end() || others.count(suffix) || (dot != std::string::npos && !base.count(suffix))) return 0;
+    return 2 * n * static_cast<double>(evaluate(it->second, sizes_)) * (step == "chunk" ? 3 : 1);
   }
 
   void place(Instruction& i, const std::string& name, bool layer) {

@@ -24,14 +24,19 @@ std::uint16_t Recorder::label(const std::string& text, Component component) {
   return static_cast<std::uint16_t>(history_.labels.size() - 1);
 }
 
-BlockId Recorder::allocate(std::int64_t bytes, std::uint16_t label, std::int64_t index, StreamId stream) {
+BlockId Recorder::allocate(std::int64_t bytes, std::uint16_t label, std::int64_t index, StreamId stream, double flops) {
   assert(bytes > 0);
+  if (clock_) clock_->host_works(Clock::kOperator);
   complete_ready();
   const auto block = static_cast<BlockId>(history_.blocks.size());
   history_.blocks.push_back({label, static_cast<std::int16_t>(index)});
   stream_.push_back(stream);
   recorded_.push_back(0);
   history_.events.push_back({Action::Allocate, stream, block, bytes});
+  if (clock_) {
+    if (flops > 0) clock_->computes(stream, flops);
+    else clock_->writes(stream, bytes);
+  }
   return block;
 }
 
@@ -48,26 +53,41 @@ void Recorder::free(BlockId block) {
     return;
   }
   history_.events.push_back({Action::FreeRequested, stream_[i], block, 0});
-  pending_.push_back({block, history_.events.size()});
+  double ready = 0;
+  for (const StreamId s : {kCompute, kGather, kReduce}) {
+    if (clock_ && (recorded_[i] & (1u << s))) ready = std::max(ready, clock_->stream(s));
+  }
+  pending_.push_back({block, ready});
 }
 
 // torch asks the events of freed blocks at the start of every allocation (CUDACachingAllocator process_events).
 void Recorder::complete_ready() {
+  if (!clock_) return complete_all();
+  std::size_t kept = 0;
+  for (const auto& p : pending_) {
+    if (p.ready > clock_->host()) pending_[kept++] = p;
+    else history_.events.push_back({Action::FreeCompleted, stream_[static_cast<std::size_t>(p.block)], p.block, 0});
+  }
+  pending_.resize(kept);
+}
+
+void Recorder::complete_all() {
+  if (clock_) clock_->synchronize();
   for (const auto& p : pending_) {
     history_.events.push_back({Action::FreeCompleted, stream_[static_cast<std::size_t>(p.block)], p.block, 0});
   }
   pending_.clear();
 }
 
-void Recorder::synchronize() { complete_ready(); }
+void Recorder::synchronize() { complete_all(); }
 
 void Recorder::empty_cache() {
-  complete_ready();
+  complete_all();
   history_.events.push_back({Action::EmptyCache, kCompute, 0, 0});
 }
 
 void Recorder::mark(Phase phase, std::int64_t step, std::int64_t micro_step) {
-  complete_ready();
+  complete_all();
   history_.events.push_back({Action::Mark, kCompute, static_cast<BlockId>(history_.phases.size()), 0});
   history_.phases.push_back({step, micro_step, phase, history_.events.size(), {host_}, {host_pinned_}, {host_peak_}});
   host_peak_ = host_;

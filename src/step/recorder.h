@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "allocator/history.h"
+#include "step/clock.h"
 #include "step/component.h"
 #include "step/script.h"
 
@@ -43,8 +45,14 @@ class Recorder {
  public:
   explicit Recorder(std::vector<Label> labels) { history_.labels = std::move(labels); }
 
+  // From now on frees complete when the clock says so; without one, at the next allocation.
+  void use_clock(const Gpu& gpu) { clock_.emplace(gpu); }
+  std::optional<Clock>& clock() { return clock_; }
+
   std::uint16_t label(const std::string& text, Component component);
-  BlockId allocate(std::int64_t bytes, std::uint16_t label, std::int64_t index = -1, StreamId stream = kCompute);
+  // flops: of the kernel that fills the block, where it is a matrix product.
+  BlockId allocate(std::int64_t bytes, std::uint16_t label, std::int64_t index = -1, StreamId stream = kCompute,
+                   double flops = 0);
   // Tensor.record_stream: `stream` uses the block besides the one it was allocated on.
   void record_stream(BlockId block, StreamId stream);
   // The last reference is dropped. A block that another stream recorded comes back when that stream has passed.
@@ -61,12 +69,14 @@ class Recorder {
 
  private:
   void complete_ready();
+  void complete_all();
 
   SimulatedHistory history_;
   std::vector<StreamId> stream_;          // by block
   std::vector<std::uint8_t> recorded_;    // by block: bit per stream
-  struct Pending { BlockId block; std::size_t at; };
+  struct Pending { BlockId block; double ready; };
   std::vector<Pending> pending_;
+  std::optional<Clock> clock_;
   std::int64_t host_ = 0, host_pinned_ = 0, host_peak_ = 0;
 };
 

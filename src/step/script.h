@@ -35,6 +35,7 @@ struct Instruction {
   std::int32_t slot = -1;
   std::int32_t other = -1;
   std::int64_t bytes = 0;
+  float flops = 0;            // of the matrix product that fills the block
 };
 using Instructions = std::vector<Instruction>;
 

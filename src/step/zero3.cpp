@@ -44,6 +44,7 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       overflow_label_(recorder.label("overflow check of the gradient buffer", Component::StepTransients)),
       foreach_label_(recorder.label("square root of exp_avg_sq (foreach)", Component::StepTransients)),
       scalars_(recorder, scalar_label_), pinned_(recorder) {
+  recorder.use_clock(run.gpu);
   // S3:_create_fp16_sub_groups: parameters in order until the partitions reach sub_group_size.
   const auto close = [&](SubGroup& g) {
     if (!g.parameters.empty()) groups_.push_back(std::move(g));
@@ -206,6 +207,9 @@ void Zero3::gradient(std::int32_t p, BlockId block) {
   const auto numel = parameter(p).numel, limit = run_.ds.zero.reduce_bucket_size;
   if (bucket_elements_ + numel > limit && bucket_elements_ > 0) reduce_bucket();
   if (run_.ds.zero.contiguous_gradients && bucket_elements_ + numel <= limit) {
+    auto& clock = *recorder_.clock();
+    clock.waits(reduce_stream_, kCompute);
+    clock.writes(reduce_stream_, numel * 2);
     recorder_.record_stream(block, reduce_stream_);
     recorder_.free(block);
     bucket_.push_back({p, -1});
@@ -218,6 +222,15 @@ void Zero3::gradient(std::int32_t p, BlockId block) {
 // S3:__reduce_and_partition_ipg_grads with CC:reduce_scatter_coalesced.
 void Zero3::reduce_bucket() {
   if (bucket_.empty()) return;
+  // At most max_param_reduce_events (2) reductions are queued: the host waits for the oldest.
+  auto& clock = *recorder_.clock();
+  if (reductions_.size() > 2) {
+    clock.host_waits(reductions_.front());
+    reductions_.pop_front();
+  }
+  clock.host_works(Clock::kGather);
+  clock.waits(reduce_stream_, kCompute);
+  clock.writes(reduce_stream_, bucket_elements_ * width(run_.ds.precision).count);
   std::sort(bucket_.begin(), bucket_.end(), [](const InBucket& a, const InBucket& b) { return a.parameter < b.parameter; });
   const bool in_place = bucket_.size() == 1 && parameter(bucket_[0].parameter).numel % run_.world_size == 0;
   const bool averaged = !run_.ds.zero.reduce_scatter && run_.ds.zero.contiguous_gradients &&
@@ -258,6 +271,7 @@ void Zero3::reduce_bucket() {
   }
   for (auto it = casts.rbegin(); it != casts.rend(); ++it) recorder_.free(*it);
   if (cat >= 0) recorder_.free(cat);
+  reductions_.push_back(clock.stream(reduce_stream_));
   bucket_.clear();
   bucket_elements_ = 0;
 }
@@ -266,10 +280,13 @@ void Zero3::reduce_bucket() {
 void Zero3::partition_gradient(std::int32_t p) {
   if (!offloaded()) return;
   const auto n = partition(p), accumulate = width(run_.ds.accumulation_dtype()).count;
+  auto& clock = *recorder_.clock();
   const auto copy = recorder_.allocate(n * accumulate, accumulator_label_, p, reduce_stream_);
+  clock.copies(reduce_stream_, 2 * n * accumulate);  // to the host's accumulator and back
   if (boundary_) {
     offloaded_norms_.push_back(buffered_norm(p, n));
     recorder_.free(recorder_.allocate(4 * n, fp32_grad_label_, p, reduce_stream_));
+    clock.copies(reduce_stream_, 4 * n);
   }
   recorder_.free(copy);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,7 @@ class Zero3 {
   struct InBucket { std::int32_t parameter; BlockId own; };  // own: gradient larger than the bucket, else -1
   std::vector<InBucket> bucket_;
   std::vector<BlockId> offloaded_norms_;   // norm_for_param_grads
+  std::deque<double> reductions_;          // when queued reductions are done
   std::int64_t bucket_elements_ = 0, micro_step_ = 0;
   bool boundary_ = true;
   std::uint16_t build_label_, partition_label_, flat_label_, master_label_, convert_label_, zero_grad_label_, bucket_label_,
