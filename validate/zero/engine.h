@@ -1,5 +1,5 @@
 // What a training loop asks of DeepSpeed's engine, for one rank: adopt the weights, run backward
-// with its reductions, step the optimizer. One implementation a ZeRO stage; docs/memory-model.md
+// with its reductions, step the optimizer. One implementation a ZeRO stage; docs/validation.md
 // names what each mirrors.
 #pragma once
 
