@@ -1,10 +1,14 @@
 // zplan replay trace.json[.gz]: a recorded PyTorch allocator history, replayed and compared line by
 // line.
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
 #include "allocator/alloc_conf.h"
 #include "cli/commands.h"
+#include "io/agreement_report.h"
+#include "io/catalog.h"
+#include "io/record_reader.h"
 #include "io/replay_svg.h"
 #include "io/replay_text.h"
 #include "io/sizes.h"
@@ -22,6 +26,7 @@ struct ReplayArguments {
   std::optional<std::size_t> device;
   std::string capacity;  // the limit that was set, where it matters how memory was short
   std::string svg;
+  std::string record;    // --against-simulation: the measurement record of the recorded run
 };
 
 AllocatorOptions options_of(const ReplayArguments& arguments, const RecordedHistory& history) {
@@ -48,10 +53,28 @@ void write_svg(const std::string& path, const RecordedHistory& history) {
     throw InputError("--svg " + path, "cannot be written", "name a file in a folder that exists");
 }
 
-int run_replay(const ReplayArguments& arguments, Console& console) {
+// The record named like the history's file ("t05" of t05.json.gz), or the only one.
+Record record_of(const ReplayArguments& arguments, const DiskFiles& files, const std::string& data) {
+  const std::string name = std::filesystem::path(arguments.trace).filename().string();
+  const std::string id = name.substr(0, name.find(".json"));
+  const auto texts = record_texts(files, arguments.record);
+  const Catalog catalog = load_catalog(files, data);
+  for (const auto& text : texts) {
+    if (texts.size() == 1 || record_id(text) == id) return read_record(text, catalog, files);
+  }
+  throw InputError("--against-simulation " + arguments.record, "has no record '" + id + "'",
+                   "name a file with the measurement record of the recorded run");
+}
+
+int run_replay(const ReplayArguments& arguments, const std::string& data, Console& console) {
   TraceReadOptions read;
   read.device = arguments.device;
   const RecordedHistory history = read_trace(arguments.trace, read);
+  if (!arguments.record.empty()) {
+    const AgreementReport report = agreement_report(history, record_of(arguments, DiskFiles(), data).run);
+    console.out << agreement_text(report);
+    return report.training() == 1.0 ? 0 : 1;
+  }
   const ReplayReport report = replay_report(history, options_of(arguments, history));
   console.out << replay_text(history, report);
   if (!arguments.svg.empty()) write_svg(arguments.svg, history);
@@ -78,8 +101,10 @@ void add_replay(Program& program) {
                       "The limit on reserved memory that was set, e.g. 39GiB");
   command->add_option("--svg", arguments->svg,
                       "Draw memory over events, with segments and holes, into this file");
-  command->final_callback([&action = program.action, arguments] {
-    action = [arguments](Console& console) { return run_replay(*arguments, console); };
+  command->add_option("--against-simulation", arguments->record,
+                      "Hold the simulated events of this measurement record against the history instead");
+  command->final_callback([&data = program.data, &action = program.action, arguments] {
+    action = [&data, arguments](Console& console) { return run_replay(*arguments, data, console); };
   });
 }
 
