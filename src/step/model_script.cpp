@@ -12,6 +12,7 @@
 #include "step/table.h"
 #include "step/tables/all.h"
 #include "step/tables/eager_attention.h"
+#include "step/tables/masked_attention.h"
 
 namespace zplan {
 namespace {
@@ -62,6 +63,11 @@ Component component_of(const std::string& full_name, bool outer) {
     return Component::Gradients;
   }
   return Component::Activations;
+}
+
+// The mask lives through the model's forward: eager always makes one, sdpa for a batch that is really padded.
+bool holds_mask(const Run& run) {
+  return run.workload.attention == Attention::Eager || (run.workload.attention_mask && run.workload.attention == Attention::Sdpa);
 }
 
 // Qwen2Model and Qwen3Model drop the embedding and the rotary tables before the position ids, other models after.
@@ -455,12 +461,22 @@ class LayerTables {
 
   // The attention of the run in place of sdpa's rows.
   TableRows attention(TableRows rows, Part part) const {
-    if (run_.workload.attention != Attention::Eager || adapted_) return rows;
+    const bool masked = run_.workload.attention_mask && run_.workload.attention == Attention::Sdpa;
+    if ((run_.workload.attention != Attention::Eager && !masked) || adapted_) return rows;
     const auto patch = [&](std::initializer_list<const char*> texts) {
       TableRows out = std::move(rows);
       for (const auto* text : texts) out = replaced(std::move(out), parse_rows(text));
       return out;
     };
+    using namespace tables;
+    if (masked) {
+      switch (part) {
+        case Part::Kept: return patch({KF.rows});
+        case Part::NothingKept: return patch({KE.rows});
+        case Part::Backward: return zero3_ ? patch({KB.rows, K3.rows}) : patch({KB.rows});
+        case Part::CheckpointedBackward: return zero3_ ? patch({KB.rows, K3.rows, KN.rows}) : patch({KB.rows, KC.rows});
+      }
+    }
     switch (part) {
       case Part::Kept: return patch({tables::EF.rows});
       case Part::NothingKept: return patch({tables::EE.rows});
@@ -512,7 +528,7 @@ Script make_script(const Run& run) {
     const Bound drop_input = first ? Bound{} : xprev;
     auto& plain = s.layers[first][0];
     plain.forward = c.layer(tables.forward(first), Pass::Forward, first, drop_input);
-    const Bound masks = run.workload.attention == Attention::Eager ? Bound{{"mask", {"mask"}}} : Bound{};
+    const Bound masks = holds_mask(run) ? Bound{{"mask", {"mask"}}} : Bound{};
     plain.backward = c.layer(tables.backward(false, first), Pass::Backward, first, masks);
     auto& checkpointed = s.layers[first][1];
     checkpointed.forward = c.layer(tables.forward_nothing_kept(), Pass::Forward, first, {});
@@ -534,6 +550,10 @@ Script make_script(const Run& run) {
     const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
     const auto& mask = book.rows("PE");
     begin.insert(rope, mask.begin(), mask.end());
+  } else if (holds_mask(run)) {
+    const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
+    const TableRows rest(rope, begin.end());
+    begin = append(append(rows_until(begin, "positions"), book.rows("PK")), rest);
   }
   s.forward_begin = c.outer(begin, Pass::Forward, {});
   const bool boundaries = run.workload.recompute.at(0);
@@ -542,7 +562,7 @@ Script make_script(const Run& run) {
   std::vector<std::string> arguments;
   if (!boundaries) {
     arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
-    if (eager) arguments.insert(arguments.begin(), "mask");
+    if (holds_mask(run)) arguments.insert(arguments.begin(), "mask");
   }
   const Bound ends = {{"args", arguments}, {"xlast", {"xlast"}}};
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;

@@ -11,6 +11,7 @@
 #include "step/tables/lora.h"
 #include "step/tables/lora_checkpointing.h"
 #include "step/tables/lora_zero3.h"
+#include "step/tables/masked_attention.h"
 #include "step/tables/model_ends.h"
 #include "step/tables/norm_rotary.h"
 #include "units/units.h"
@@ -22,7 +23,7 @@ const TableBook& table_book() {
   static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LE, LN, LC, LR, R3, EF, EE, EB, EZ, EN, EC,
                                GF, GB, GD, GA, QF, QB, QA, GI, QI, GL, LG, LH, LI,
                                GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZD, ZA, LZ, ME, MR, MF, IP, IQ, MB, MW,
-                               PF, P3, PB, PE, HF, VE, HM, HB, HZ, H3, Z3, HK, UB, UR, HE, E3, ES, EU, BE, BR, HL,
+                               PF, P3, PB, PE, PK, KF, KE, KB, K3, KC, KN, HF, VE, HM, HB, HZ, H3, Z3, HK, UB, UR, HE, E3, ES, EU, BE, BR, HL,
                                NS, NT, NU, RS, RT, FF, FB, PS, FH, FM, FL, FT, FU});
   return book;
 }
@@ -53,6 +54,7 @@ Sizes sizes_of(const Run& run) {
   // Without grouped heads dk and dv are what the caller gets.
   const auto grouped = m.heads > m.kv_heads;
   s.set("CW", (grouped ? 8 : 4) * n * m.attention_width() + 4 * n * m.heads + 256);
+  s.set("CM", 4 * n * m.attention_width() + 4 * n * m.heads + 256);  // heads already repeated
   s.set("gb", 512 * run.gpu.sm_count);  // grouped matmul
   // Sort and scan scratch of cub at N = 1024, Nk = 8192; it grows slowly with the size (small).
   s.set("cub1", 150015);

@@ -1,0 +1,61 @@
+// sdpa with a real mask (a padded batch): keys and values are repeated to all heads, the boolean mask becomes a 16-bit
+// bias in every layer (integrations/sdpa_attention.py; aten's cuDNN attention). Rows over those of a dense layer.
+// The rows are those of docs/memory-model.md#event-tables; step/table.h tells how they are read.
+#pragma once
+
+#include "step/table.h"
+
+namespace zplan::tables {
+
+// In place of the packing checks: masking_utils.create_causal_mask with a mask that has zeros.
+inline constexpr TableText PK{"PK", "", R"(
+  mask to bool | am=N
+  all of it    | f1=8 f2=8N             | f2
+  all of it 2  | f3=1                   | f1 f3
+  all of it 3  | f4=8 f5=8N             | f5
+  all of it 4  | f6=1                   | f4 f6
+  indices      | bi=8B hi=8 t1=8S qi=8S | t1
+  indices 2    | t2=8S ki=8S            | t2
+  causal       | on=1 le=SS an=SS       | le on
+  padding      | x1=8N x2=8N pm=N       | x2 x1
+  and          | mask=BSS               | pm an bi hi qi ki am
+)"};
+
+// Forward.
+inline constexpr TableText KF{"KF", "LF", R"(
+  sdpa   | kR=2NA vR=2NA z0=2 zi=2 mb=2BSS   | zi z0
+  sdpa 2 | seed=8 off=8 o=2NA lse=4Nh cw=256 | cw
+  o_proj | ao=2NH                            | ^ k.r v | o_proj )self_attn
+)"};
+
+// Nothing kept.
+inline constexpr TableText KE{"KE", "LE", R"(
+  sdpa   | kR=2NA vR=2NA z0=2 zi=2 mb=2BSS   | zi z0
+  sdpa 2 | seed=8 off=8 o=2NA lse=4Nh cw=256 | cw lse seed off mb kR vR
+  o_proj | ao=2NH                            | ^ o q.r k.r v a.y | o_proj )self_attn
+)"};
+
+// Backward, ZeRO 0-2.
+inline constexpr TableText KB{"KB", "LB", R"(
+  sdpa     | qn.dr=2NA dkR=2NA dvR=2NA cw=CM | cw do mb kR q.r vR lse o off seed
+  sum v    | dv=2NK                          | dvR
+  sum k    | kn.dr=2NK                       | dkR
+  v_proj   | dvc=2NK                         | dv
+  v_proj 2 | dWv=2HK z1=2NH                  | dvc hook:dWv | v_proj
+)"};
+
+// Backward, ZeRO-3.
+inline constexpr TableText K3{"K3", "KB", R"(
+  v_proj 2 | a.dy=2NH dWv=2HK                | dvc hook:dWv | v_proj
+)"};
+
+// Backward inside non-reentrant checkpointing: saved tensors go before the incoming gradient. ZeRO 0-2, then ZeRO-3.
+inline constexpr TableText KC{"KC", "KB", R"(
+  sdpa     | qn.dr=2NA dkR=2NA dvR=2NA cw=CM | cw seed off o lse vR q.r kR mb do
+)"};
+inline constexpr TableText KN{"KN", "K3", R"(
+  sdpa     | qn.dr=2NA dkR=2NA dvR=2NA cw=CM | cw seed off o lse vR q.r kR mb do
+  v_proj 2 | a.dy=2NH dWv=2HK                | weight:v_proj dvc hook:dWv | v_proj
+)"};
+
+}  // namespace zplan::tables
