@@ -6,39 +6,20 @@
 namespace zplan {
 
 std::int64_t AddressSpace::take(std::int64_t bytes) {
-  for (auto hole = holes_.begin(); hole != holes_.end(); ++hole) {
-    if (hole->bytes < bytes) continue;
-    const std::int64_t address = hole->address;
-    hole->address += bytes;
-    hole->bytes -= bytes;
-    if (hole->bytes == 0) holes_.erase(hole);
+  constexpr std::int64_t kUnit = 32 << 20;
+  const auto gap =
+      std::find_if(gaps_.rbegin(), gaps_.rend(), [&](const Gap& g) { return g.bytes >= bytes; });
+  if (gap != gaps_.rend()) {
+    const std::int64_t address = gap->address;
+    gap->address += bytes;
+    gap->bytes -= bytes;
+    if (gap->bytes == 0) gaps_.erase(std::next(gap).base());
     return address;
   }
-  const std::int64_t address = top_;
-  top_ += bytes;
-  return address;
-}
-
-void AddressSpace::give_back(std::int64_t address, std::int64_t bytes) {
-  auto next = std::find_if(holes_.begin(), holes_.end(),
-                           [&](const Hole& hole) { return hole.address > address; });
-  if (next != holes_.begin()) {
-    auto previous = std::prev(next);
-    if (previous->address + previous->bytes == address) {
-      previous->bytes += bytes;
-      if (next != holes_.end() && address + bytes == next->address) {
-        previous->bytes += next->bytes;
-        holes_.erase(next);
-      }
-      return;
-    }
-  }
-  if (next != holes_.end() && address + bytes == next->address) {
-    next->address = address;
-    next->bytes += bytes;
-    return;
-  }
-  holes_.insert(next, {address, bytes});
+  const std::int64_t taken = (bytes + kUnit - 1) / kUnit * kUnit;
+  bottom_ -= taken;
+  if (taken > bytes) gaps_.push_back({bottom_ + bytes, taken - bytes});
+  return bottom_;
 }
 
 }  // namespace zplan

@@ -8,19 +8,18 @@
 
 namespace zplan {
 
-// Segments ascend; a freed range is used again by the first request that fits, lowest address
-// first.
+// New space lies below all other, in units of 32 MiB; the rest of a unit is a gap that later
+// segments fill, the lowest gap first. Freed space is not used again.
 class AddressSpace {
  public:
   std::int64_t take(std::int64_t bytes);
-  void give_back(std::int64_t address, std::int64_t bytes);
 
  private:
-  struct Hole {
+  struct Gap {
     std::int64_t address, bytes;
   };
-  std::vector<Hole> holes_;  // ascending, never adjacent
-  std::int64_t top_ = std::int64_t{1} << 32;
+  std::vector<Gap> gaps_;  // the lowest last
+  std::int64_t bottom_ = std::int64_t{1} << 46;
 };
 
 }  // namespace zplan

@@ -102,8 +102,9 @@ class CachingAllocator {
 
  private:
   struct Reservation {
-    std::int64_t address = 0, bytes = 0,
-                 page = 0;  // the page as it was when the range was reserved
+    std::int64_t address = 0, bytes = 0;
+    std::int64_t page = 0;  // as it was when the range was reserved
+    bool live = true;
   };
   const Reservation& range_of(BlockIndex index) const {
     return reservations_[static_cast<std::size_t>(block(index).reservation)];

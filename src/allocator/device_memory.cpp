@@ -101,7 +101,6 @@ void CachingAllocator::release_block(BlockIndex index) {
   statistics_.segment.decrease(b.pool, 1);
   statistics_.reserved_bytes.decrease(b.pool, b.size);
   if (b.size >= options_.max_split_size) statistics_.oversize_segments.decrease(b.pool, 1);
-  if (!place_) address_space_.give_back(b.address, b.size);
   delete_block(index);
 }
 

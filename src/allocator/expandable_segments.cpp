@@ -28,14 +28,20 @@ BlockIndex CachingAllocator::reserve(Pool pool, std::int64_t size, StreamId stre
   Reservation range;
   range.page = page;
   range.bytes = round_up(std::max(total + total / 8, size), page);
-  range.address = place(range.bytes);
-  reservations_.push_back(range);
+  // One that was given back serves again, address included: it holds nothing to tell them apart.
+  auto place_of = std::find_if(
+      reservations_.begin(), reservations_.end(),
+      [&](const Reservation& r) { return !r.live && r.bytes == range.bytes && r.page == page; });
+  range.address =
+      place_ || place_of == reservations_.end() ? place(range.bytes) : place_of->address;
+  if (place_of == reservations_.end()) place_of = reservations_.insert(place_of, range);
+  *place_of = range;
   plain_search_ = false;
   Block b;
   b.address = range.address;
   b.size = range.bytes;
   b.counter = ++counter_;
-  b.reservation = static_cast<std::int32_t>(reservations_.size() - 1);
+  b.reservation = static_cast<std::int32_t>(place_of - reservations_.begin());
   b.stream = stream;
   b.pool = pool;
   b.mapped = false;
@@ -149,9 +155,8 @@ void CachingAllocator::unmap_free_pages(BlockIndex index) {
   statistics_.num_device_free += 1;
   log(TraceAction::SegmentUnmap, block(index).stream, base + low, high - low);
   if (!block(index).split()) {  // nothing mapped is left: the range itself is given back
-    const auto range = static_cast<std::size_t>(block(index).reservation);
+    reservations_[static_cast<std::size_t>(block(index).reservation)].live = false;
     remove_unmapped(index);
-    if (!place_) address_space_.give_back(reservations_[range].address, reservations_[range].bytes);
     delete_block(index);
   }
 }

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
-#include <map>
 #include <vector>
 
-#include "allocator/address_space.h"
+#include "io/segment_layout.h"
 #include "units/text.h"
 
 namespace zplan {
@@ -34,147 +33,6 @@ std::string escape(const std::string& text) {
   }
   return out;
 }
-
-// A stretch of memory over a stretch of events.
-struct Rectangle {
-  std::size_t from = 0, to = 0;
-  std::int64_t low = 0, bytes = 0;
-  StreamId stream = 0;
-  std::int32_t context = -1;
-};
-
-// Where in the picture memory lies: segments stack from the bottom, each where there is room while
-// it lives. An expandable range keeps its place for all it ever maps.
-class Layout {
- public:
-  explicit Layout(const RecordedHistory& history) : history_(history) {
-    reserve_ranges();
-    const auto& entries = history.recording.entries;
-    for (std::size_t i = 0; i < entries.size(); ++i) take(i, entries[i]);
-    for (const auto& [address, s] : open_segments_) segments.push_back(s);
-    for (const auto& [address, b] : open_blocks_) blocks.push_back(b);
-    height = std::max<std::int64_t>(height, 1);
-  }
-
-  std::vector<Rectangle> segments, blocks;
-  std::int64_t height = 0;
-
- private:
-  struct Place {
-    std::int64_t bytes, low;
-  };
-
-  // Mapped stretches less than 32 GiB apart are of one reservation: reservations span a whole
-  // device.
-  void reserve_ranges() {
-    std::map<std::int64_t, std::int64_t> mapped;
-    for (const TraceEntry& e : history_.recording.entries)
-      if (e.action == TraceAction::SegmentMap)
-        mapped[e.address] = std::max(mapped[e.address], e.address + e.size);
-    for (auto i = mapped.begin(); i != mapped.end();) {
-      const std::int64_t base = i->first;
-      std::int64_t end = i->second;
-      for (++i; i != mapped.end() && i->first - end < (std::int64_t{32} << 30); ++i)
-        end = std::max(end, i->second);
-      place(base, end - base);
-    }
-  }
-
-  std::int64_t place(std::int64_t address, std::int64_t bytes) {
-    const std::int64_t low = stack_.take(bytes) - kStackBase;
-    places_[address] = {bytes, low};
-    height = std::max(height, low + bytes);
-    return low;
-  }
-  std::int64_t low_of(std::int64_t address) const {
-    auto p = places_.upper_bound(address);
-    if (p == places_.begin()) return -1;
-    --p;
-    return address < p->first + p->second.bytes ? p->second.low + (address - p->first) : -1;
-  }
-
-  void take(std::size_t i, const TraceEntry& e) {
-    switch (e.action) {
-      case TraceAction::SegmentAlloc:
-        open_segments_[e.address] = {
-            i, history_.recording.entries.size(), place(e.address, e.size), e.size, e.stream, -1};
-        return;
-      case TraceAction::SegmentMap:
-        open_segments_[e.address] = {
-            i, history_.recording.entries.size(), low_of(e.address), e.size, e.stream, -1};
-        return;
-      case TraceAction::SegmentFree:
-        close_segment(i, e);
-        return;
-      case TraceAction::SegmentUnmap:
-        unmap(i, e);
-        return;
-      case TraceAction::Alloc:
-        open_blocks_[e.address] = {i,
-                                   history_.recording.entries.size(),
-                                   low_of(e.address),
-                                   e.size,
-                                   e.stream,
-                                   history_.context[i]};
-        return;
-      case TraceAction::FreeCompleted:
-        if (const auto b = open_blocks_.find(e.address); b != open_blocks_.end()) {
-          b->second.to = i;
-          blocks.push_back(b->second);
-          open_blocks_.erase(b);
-        }
-        return;
-      case TraceAction::FreeRequested:
-      case TraceAction::Oom:
-      case TraceAction::Snapshot:
-        return;
-    }
-  }
-
-  void close_segment(std::size_t i, const TraceEntry& e) {
-    const auto s = open_segments_.find(e.address);
-    if (s == open_segments_.end()) return;
-    s->second.to = i;
-    segments.push_back(s->second);
-    open_segments_.erase(s);
-    stack_.give_back(places_[e.address].low + kStackBase, e.size);
-    places_.erase(e.address);
-  }
-
-  // Pages go in other pieces than they came in: cut what overlaps.
-  void unmap(std::size_t i, const TraceEntry& e) {
-    const std::int64_t end = e.address + e.size;
-    for (auto s = open_segments_.begin(); s != open_segments_.end();) {
-      const std::int64_t from = s->first, to = from + s->second.bytes;
-      if (to <= e.address || from >= end) {
-        ++s;
-        continue;
-      }
-      const Rectangle whole = s->second;
-      s = open_segments_.erase(s);
-      Rectangle gone = whole;
-      gone.low = low_of(std::max(from, e.address));
-      gone.bytes = std::min(to, end) - std::max(from, e.address);
-      gone.to = i;
-      segments.push_back(gone);
-      const auto keep = [&](std::int64_t a, std::int64_t b) {
-        if (a >= b) return;
-        Rectangle part = whole;
-        part.low = low_of(a);
-        part.bytes = b - a;
-        open_segments_[a] = part;
-      };
-      keep(from, e.address);
-      keep(end, to);
-    }
-  }
-
-  static constexpr std::int64_t kStackBase = std::int64_t{1} << 32;  // where an AddressSpace begins
-  const RecordedHistory& history_;
-  AddressSpace stack_;
-  std::map<std::int64_t, Place> places_;
-  std::map<std::int64_t, Rectangle> open_segments_, open_blocks_;
-};
 
 // A curve's greatest value in each of so many equal stretches of events.
 struct Curves {
@@ -238,7 +96,8 @@ class Picture {
     out_ += "<rect x=\"" + number(x(r.from)) + "\" y=\"" +
             number(bottom - per_byte * static_cast<double>(r.low + r.bytes)) + "\" width=\"" +
             number(std::max(0.3, x(r.to) - x(r.from))) + "\" height=\"" +
-            number(per_byte * static_cast<double>(r.bytes)) + "\" fill=\"" + colour + "\">" +
+            number(per_byte * static_cast<double>(r.bytes)) +
+            "\" stroke=\"#ffffff\" stroke-width=\"0.2\" fill=\"" + colour + "\">" +
             (title.empty() ? "" : "<title>" + escape(title) + "</title>") + "</rect>\n";
   }
 
@@ -264,7 +123,7 @@ class Picture {
   }
 
   void map() {
-    const Layout layout(history_);
+    const SegmentLayout layout = segment_layout(history_);
     const double bottom = kTop + kCurves + kGap + kMap,
                  per_byte = kMap / static_cast<double>(layout.height);
     for (const Rectangle& s : layout.segments)

@@ -100,3 +100,17 @@ TEST_CASE("a changed byte in a recording is found where it is", "[allocator]") {
     CHECK(follow(history.recording, options).difference);
   }
 }
+
+TEST_CASE("with made-up addresses the recorded bytes are reserved in every phase", "[allocator]") {
+  for (const std::string& file : recorded()) {
+    const RecordedHistory history = read_trace(file);
+    const Replay replayed = replay(history_events(history).events, options_of(history));
+    REQUIRE(replayed.phases.size() == history.marks.size());
+    for (std::size_t i = 0; i < history.marks.size(); ++i) {
+      INFO(file << ", " << history.marks[i].name);
+      CHECK(replayed.phases[i].allocated == history.marks[i].figures.allocated);
+      CHECK(replayed.phases[i].reserved == history.marks[i].figures.reserved);
+      CHECK(replayed.phases[i].inactive_split == history.marks[i].figures.inactive_split);
+    }
+  }
+}
