@@ -24,6 +24,7 @@ Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameter
       secondary_label_(recorder.label("hpZ secondary partition", Component::Parameters)),
       trace_label_(recorder.label("trace compared with the other ranks'", Component::Workspace)),
       persistent_label_(recorder.label("persistent parameter", Component::GatheredParameters)) {
+  for (const auto& m : modules.all) own_.push_back(m.parameters);
   std::int64_t persistent = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     State s;
@@ -42,17 +43,10 @@ Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameter
   }
 }
 
-std::vector<std::int32_t> Coordinator::own(std::int32_t module) const {
-  auto parameters = modules_.all[static_cast<std::size_t>(module)].parameters;
-  const auto it = external_.find(module);
-  if (it != external_.end()) parameters.insert(parameters.end(), it->second.begin(), it->second.end());
-  return parameters;
-}
-
 void Coordinator::use_external(std::int32_t parameter, std::int32_t module) {
   auto& s = state_[static_cast<std::size_t>(parameter)];
   if (s.status != Status::NotAvailable) return;
-  auto& known = external_[module];
+  auto& known = own_[static_cast<std::size_t>(module)];
   if (!contains(known, parameter)) known.push_back(parameter);
   if (world_ > 1) s.block = recorder_.allocate(s.partition * world_ * s.width, single_label_, parameter);
   s.status = Status::Available;
@@ -75,6 +69,7 @@ void Coordinator::reset_step() {
     }
     compare(parameter_order_.size());
     compare(parameter_order_.size());
+    index_trace();
     mode_ = TraceMode::Complete;
   } else if (mode_ == TraceMode::Invalid) {
     module_order_.clear();
@@ -102,7 +97,7 @@ void Coordinator::fetch(std::int32_t module, bool forward, bool recompute) {
   recorder_.clock()->host_works(forward ? Clock::kForwardHook : Clock::kBackwardHook);
   if (!forward && !contains(active_backward_, module)) active_backward_.push_back(module);
 
-  const auto fetched = own(module);
+  const auto& fetched = own(module);
   all_gather(fetched);
   for (const auto p : fetched) {
     auto& s = state_[static_cast<std::size_t>(p)];
@@ -266,28 +261,57 @@ void Coordinator::drop_secondary() {
   }
 }
 
+// A module's releasable parameters at a step of the trace; decided once (lru_cache on __params_to_release).
 const std::vector<std::int32_t>& Coordinator::to_release(std::int32_t module, std::int64_t step_id) {
-  const auto [it, fresh] = release_cache_.try_emplace({module, step_id});
-  if (!fresh) return it->second;
-  std::vector<std::int32_t> out;
+  const auto at = static_cast<std::size_t>(step_id);
+  if (release_cache_.size() <= at) release_cache_.resize(at + 1);
+  auto& decisions = release_cache_[at];
+  for (const auto& decision : decisions) {
+    if (decision.module == module) return decision.parameters;
+  }
+  Release decision{module, {}};
   for (const auto p : own(module)) {
     const auto& s = state_[static_cast<std::size_t>(p)];
-    if (!s.persistent && s.most_recent_step <= step_id) out.push_back(p);
+    if (!s.persistent && s.most_recent_step <= step_id && !used_again(module, p, step_id)) decision.parameters.push_back(p);
   }
-  // Not what is used again within max_reuse_distance.
+  decisions.push_back(std::move(decision));
+  return decisions.back().parameters;
+}
+
+// Whether the parameter occurs within max_reuse_distance elements of the trace from step_id on. The sub-trees are
+// walked if the module being released is a leaf; a leaf met on the way owns nothing itself.
+bool Coordinator::used_again(std::int32_t module, std::int32_t parameter, std::int64_t step_id) const {
+  const auto limit = run_.ds.zero.stage3_max_reuse_distance;
+  if (!modules_.all[static_cast<std::size_t>(module)].leaf) {
+    const auto& uses = uses_[static_cast<std::size_t>(parameter)];
+    const auto next = std::lower_bound(uses.begin(), uses.end(), step_id);
+    if (next == uses.end()) return false;
+    return traversed_[static_cast<std::size_t>(*next)] - traversed_[static_cast<std::size_t>(step_id)] < limit;
+  }
   std::int64_t traversed = 0;
-  for (auto m = static_cast<std::size_t>(step_id); m < module_order_.size(); ++m) {
-    if (traversed >= run_.ds.zero.stage3_max_reuse_distance) break;
-    // The sub-trees are walked if the module being released is a leaf; a leaf met on the way owns nothing itself.
-    const auto& met = modules_.all[static_cast<std::size_t>(module_order_[m])];
-    const bool leaf = modules_.all[static_cast<std::size_t>(module)].leaf;
-    const auto walked = leaf ? met.subtree : met.leaf ? std::vector<std::int32_t>{} : own(module_order_[m]);
-    for (const auto p : walked) {
-      out.erase(std::remove(out.begin(), out.end(), p), out.end());
+  for (auto m = static_cast<std::size_t>(step_id); m < module_order_.size() && traversed < limit; ++m) {
+    for (const auto p : modules_.all[static_cast<std::size_t>(module_order_[m])].subtree) {
+      if (p == parameter) return true;
       traversed += state_[static_cast<std::size_t>(p)].numel;
     }
   }
-  return it->second = std::move(out);
+  return false;
+}
+
+// Where each parameter is used and how many elements the trace has passed before each step.
+void Coordinator::index_trace() {
+  uses_.assign(state_.size(), {});
+  traversed_.assign(1, 0);
+  for (std::size_t step = 0; step < module_order_.size(); ++step) {
+    std::int64_t elements = 0;
+    if (!modules_.all[static_cast<std::size_t>(module_order_[step])].leaf) {
+      for (const auto p : own(module_order_[step])) {
+        uses_[static_cast<std::size_t>(p)].push_back(static_cast<std::int64_t>(step));
+        elements += state_[static_cast<std::size_t>(p)].numel;
+      }
+    }
+    traversed_.push_back(traversed_.back() + elements);
+  }
 }
 
 void Coordinator::drop_held(std::int32_t module) {
@@ -300,9 +324,15 @@ void Coordinator::drop_held(std::int32_t module) {
 
 void Coordinator::release(std::int32_t module, bool forward, bool recompute) {
   recorder_.clock()->host_works(forward ? Clock::kForwardHook : Clock::kBackwardHook);
-  auto releasable = mode_ == TraceMode::Complete ? to_release(module, step_id_) : own(module);
+  const auto& decided = mode_ == TraceMode::Complete ? to_release(module, step_id_) : own(module);
+  if (forward || recompute_parameters_.empty()) {
+    if (!forward) active_backward_.erase(std::remove(active_backward_.begin(), active_backward_.end(), module), active_backward_.end());
+    release_all_of(module, own(module), decided, recompute);
+    return;
+  }
+  auto releasable = decided;
   auto parameters = own(module);
-  if (!forward) {
+  {
     const auto it = recompute_parameters_.find(module);
     if (it != recompute_parameters_.end()) {
       for (const auto p : it->second) {
@@ -313,6 +343,11 @@ void Coordinator::release(std::int32_t module, bool forward, bool recompute) {
     }
     active_backward_.erase(std::remove(active_backward_.begin(), active_backward_.end(), module), active_backward_.end());
   }
+  release_all_of(module, parameters, releasable, recompute);
+}
+
+void Coordinator::release_all_of(std::int32_t module, const std::vector<std::int32_t>& parameters,
+                                 const std::vector<std::int32_t>& releasable, bool recompute) {
   for (const auto p : parameters) {
     auto& active = state_[static_cast<std::size_t>(p)].active;
     active.erase(std::remove(active.begin(), active.end(), module), active.end());

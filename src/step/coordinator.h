@@ -67,8 +67,9 @@ class Coordinator {
   };
   static constexpr std::int64_t kNever = -10'000'000'000;
 
-  std::vector<std::int32_t> own(std::int32_t module) const;
-  std::map<std::int32_t, std::vector<std::int32_t>> external_;  // by module
+  // A module's own parameters and those it was seen to read.
+  const std::vector<std::int32_t>& own(std::int32_t module) const { return own_[static_cast<std::size_t>(module)]; }
+  std::vector<std::vector<std::int32_t>> own_;
   void all_gather(const std::vector<std::int32_t>& parameters);
   void gather_group(const std::vector<std::int32_t>& parameters, bool secondary);
   void wait(std::int32_t parameter);
@@ -76,6 +77,10 @@ class Coordinator {
   void prefetch(const std::vector<std::int32_t>& fetched);
   void release_parameter(std::int32_t parameter, bool saved = false);
   const std::vector<std::int32_t>& to_release(std::int32_t module, std::int64_t step_id);
+  bool used_again(std::int32_t module, std::int32_t parameter, std::int64_t step_id) const;
+  void index_trace();
+  void release_all_of(std::int32_t module, const std::vector<std::int32_t>& parameters,
+                      const std::vector<std::int32_t>& releasable, bool recompute);
 
   const Run& run_;
   const Modules& modules_;
@@ -91,7 +96,13 @@ class Coordinator {
   std::int64_t step_id_ = 0, available_ = 0, gathers_ = 0;
   std::vector<std::int32_t> active_backward_;  // by entry, oldest first
   std::map<std::int32_t, std::vector<std::int32_t>> recompute_parameters_;  // ds_recompute_parameters by module
-  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<std::int32_t>> release_cache_;  // lru_cache
+  struct Release {
+    std::int32_t module;
+    std::vector<std::int32_t> parameters;
+  };
+  std::vector<std::vector<Release>> release_cache_;       // by step of the trace
+  std::vector<std::vector<std::int64_t>> uses_;           // steps of the trace, by parameter
+  std::vector<std::int64_t> traversed_;                   // elements before each step
   std::uint16_t single_label_, flat_label_, copy_label_, partition_label_, secondary_label_, trace_label_,
       persistent_label_;
 };

@@ -97,38 +97,54 @@ std::size_t find_step(const TableRows& rows, const std::string& step) {
 
 }  // namespace
 
-std::int64_t Sizes::at(const std::string& name) const {
-  const auto it = values_.find(name);
-  if (it == values_.end()) throw std::logic_error("event table: no size '" + name + "'");
-  return it->second;
+void Sizes::set(const std::string& name, std::int64_t value) {
+  if (name.size() == 1) {
+    letters_[static_cast<std::size_t>(name[0])] = value;
+    return;
+  }
+  for (auto& [known, old] : names_) {
+    if (known == name) { old = value; return; }
+  }
+  names_.emplace_back(name, value);
+}
+
+std::int64_t Sizes::at(std::string_view name) const {
+  if (name.size() == 1 && letters_[static_cast<std::size_t>(name[0])] != kUnset) return letters_[static_cast<std::size_t>(name[0])];
+  for (const auto& [known, value] : names_) {
+    if (known == name) return value;
+  }
+  throw std::logic_error("event table: no size '" + std::string(name) + "'");
+}
+
+bool Sizes::has(std::string_view name) const {
+  if (name.size() == 1) return letters_[static_cast<std::size_t>(name[0])] != kUnset;
+  return std::any_of(names_.begin(), names_.end(), [&](const auto& n) { return n.first == name; });
 }
 
 std::int64_t evaluate(std::string_view text, const Sizes& sizes) {
-  const std::string whole = trimmed(text);
-  if (sizes.has(whole)) return sizes.at(whole);
-  if (whole.rfind("ws(", 0) == 0 || whole.rfind("sem(", 0) == 0) {
-    const auto open = whole.find('(');
-    const auto args = split(whole.substr(open + 1, whole.size() - open - 2), ',');
-    const auto buffers = reduction_buffers(evaluate(args[0], sizes), evaluate(args[1], sizes), sizes.sm_count);
-    return whole[0] == 'w' ? buffers.workspace : buffers.semaphores;
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  if (text.size() > 1 && sizes.has(text)) return sizes.at(text);
+  if (text.rfind("ws(", 0) == 0 || text.rfind("sem(", 0) == 0) {
+    const auto open = text.find('('), comma = text.find(',');
+    const auto buffers = reduction_buffers(evaluate(text.substr(open + 1, comma - open - 1), sizes),
+                                           evaluate(text.substr(comma + 1, text.size() - comma - 2), sizes), sizes.sm_count);
+    return text[0] == 'w' ? buffers.workspace : buffers.semaphores;
   }
-  std::int64_t total = 0;
-  for (const auto& term : split(whole, '+')) {
-    const auto parts = split(term, '/');
-    std::int64_t value = 1;
-    for (std::size_t i = 0; i < parts[0].size();) {
-      if (std::isdigit(static_cast<unsigned char>(parts[0][i]))) {
-        std::int64_t n = 0;
-        while (i < parts[0].size() && std::isdigit(static_cast<unsigned char>(parts[0][i]))) n = n * 10 + (parts[0][i++] - '0');
-        value *= n;
-      } else {
-        value *= sizes.at(std::string(1, parts[0][i++]));
-      }
-    }
-    for (std::size_t d = 1; d < parts.size(); ++d) value = ceil_div(value, std::stoll(parts[d]));
-    total += value;
+  // Terms of products, each over its divisors, rounded up: 8N+8B, 4IO/64.
+  std::int64_t total = 0, value = 1;
+  const auto digits = [&](std::size_t& i) {
+    std::int64_t n = 0;
+    while (i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]))) n = n * 10 + (text[i++] - '0');
+    return n;
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '+') { total += value; value = 1; ++i; }
+    else if (text[i] == '/') { ++i; value = ceil_div(value, digits(i)); }
+    else if (std::isdigit(static_cast<unsigned char>(text[i]))) value *= digits(i);
+    else value *= sizes.at(text.substr(i++, 1));
   }
-  return total;
+  return total + value;
 }
 
 ReductionBuffers reduction_buffers(std::int64_t rows, std::int64_t columns, std::int64_t sm_count) {

@@ -21,6 +21,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace zplan {
@@ -40,14 +41,20 @@ using TableRows = std::vector<TableRow>;
 // The sizes that letters and names stand for.
 class Sizes {
  public:
-  void set(const std::string& name, std::int64_t value) { values_[name] = value; }
-  std::int64_t at(const std::string& name) const;
-  bool has(const std::string& name) const { return values_.count(name) != 0; }
+  void set(const std::string& name, std::int64_t value);
+  std::int64_t at(std::string_view name) const;
+  bool has(std::string_view name) const;
   // Multiprocessors of the GPU: torch's reductions split over them.
   std::int64_t sm_count = 132;
 
  private:
-  std::map<std::string, std::int64_t> values_;
+  static constexpr std::int64_t kUnset = -1;
+  std::array<std::int64_t, 128> letters_ = [] {
+    std::array<std::int64_t, 128> a{};
+    a.fill(kUnset);
+    return a;
+  }();
+  std::vector<std::pair<std::string, std::int64_t>> names_;  // few, longer than a letter
 };
 
 // Bytes of '2NA', '4IO/64' (rounded up), '8N+8B', 'CW', 'ws(R,C)'.
