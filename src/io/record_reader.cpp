@@ -21,6 +21,10 @@ void note_unread(const JsonObject& object, std::vector<Note>& notes) {
   }
 }
 
+void not_simulated(std::vector<Note>& notes, const std::string& what) {
+  notes.push_back({Note::Level::Warning, "not-simulated", what + " is not simulated: the figures are without it.", ""});
+}
+
 Kernels kernels(const JsonObject& workload) {
   Kernels kernels;
   for (const std::string& name : workload.texts("kernels")) {
@@ -46,6 +50,7 @@ Workload read_workload(const JsonObject& object, std::vector<Note>& notes) {
   workload.recompute = recompute_named(object.text_or("recompute", "none"), object.where("recompute"));
   workload.recompute.impl =
       recompute_impl_named(object.text_or("recompute_impl", "non-reentrant"), object.where("recompute_impl"));
+  workload.recompute.offload = object.flag_or("recompute_offload", false);
   workload.attention = attention_named(object.text_or("attention", "sdpa"), object.where("attention"));
   workload.kernels = kernels(object);
   workload.load = load_named(object.text_or("load", "cpu"), object.where("load"));
@@ -53,6 +58,10 @@ Workload read_workload(const JsonObject& object, std::vector<Note>& notes) {
   for (const char* said_elsewhere : {"micro_batch", "grad_accum", "precision", "model_overrides"}) {
     object.ignore(said_elsewhere);
   }
+  // Of these only the usual value is simulated.
+  if (!object.flag_or("zero_init", true)) not_simulated(notes, "zero_init: false");
+  if (object.number_or("lora_dropout", 0) != 0) not_simulated(notes, "lora_dropout");
+  if (!object.flag_or("adapter_autocast", true)) not_simulated(notes, "adapter_autocast: false");
   note_unread(object, notes);
   return workload;
 }
@@ -84,6 +93,7 @@ void check_batch(const JsonObject& workload, const DsConfig& ds) {
   };
   same("micro_batch", ds.train_micro_batch_size_per_gpu);
   same("grad_accum", ds.gradient_accumulation_steps);
+  if (ds.torch_autocast) return;  // then `precision` is the module's, which the ds_config does not say
   const std::string precision = workload.text_or("precision", precision_name(ds.precision));
   if (precision != precision_name(ds.precision)) {
     workload.fail("precision", precision + ", but the ds_config says " + precision_name(ds.precision),
