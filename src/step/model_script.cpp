@@ -304,7 +304,7 @@ class Compiler {
 
   std::int32_t outer_parameter(const std::string& name) const {
     const Owner owner = name == "f.dw" ? Owner::FinalNorm
-                        : name == "dWh" && !run_.model.tied_embeddings ? Owner::LmHead : Owner::EmbedTokens;
+                        : (name == "dWh" || name == "gw") && !run_.model.tied_embeddings ? Owner::LmHead : Owner::EmbedTokens;
     for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
       if (script_.parameters[i].owner == owner) return static_cast<std::int32_t>(i);
     }

@@ -1,6 +1,8 @@
 #include "step/simulation.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "allocator/caching_allocator.h"
 #include "allocator/capacity.h"
@@ -34,6 +36,15 @@ std::array<Bytes, kComponents> components(const SimulatedHistory& history, const
   CachingAllocator allocator(options);
   std::vector<BlockIndex> block(history.blocks.size(), kNoBlock);
   std::array<Bytes, kComponents> sums{};
+  // A synchronisation under a limit completes every pending free: what the history says of them later is void.
+  std::vector<BlockId> pending;
+  std::int64_t synchronisations = allocator.statistics().num_sync_all_streams;
+  const auto drop_pending = [&] {
+    const auto now = allocator.statistics().num_sync_all_streams;
+    if (std::exchange(synchronisations, now) == now) return;
+    for (const BlockId id : pending) block[static_cast<std::size_t>(id)] = kNoBlock;
+    pending.clear();
+  };
   const auto add = [&](BlockId id, std::int64_t sign) {
     const auto component = history.labels[history.blocks[static_cast<std::size_t>(id)].label].component;
     sums[static_cast<std::size_t>(component)] += Bytes{sign * allocator.block(block[static_cast<std::size_t>(id)]).size};
@@ -44,6 +55,7 @@ std::array<Bytes, kComponents> components(const SimulatedHistory& history, const
     switch (e.action) {
       case Action::Allocate:
         b = allocator.allocate(e.bytes, e.stream);
+        drop_pending();
         add(e.block, 1);
         break;
       case Action::Free:
@@ -53,9 +65,18 @@ std::array<Bytes, kComponents> components(const SimulatedHistory& history, const
       case Action::FreeRequested:
         add(e.block, -1);
         allocator.free_requested(b);
+        pending.push_back(e.block);
         break;
-      case Action::FreeCompleted: allocator.free_completed(b); break;
-      case Action::EmptyCache: allocator.empty_cache(); break;
+      case Action::FreeCompleted:
+        if (b == kNoBlock) break;
+        allocator.free_completed(b);
+        pending.erase(std::find(pending.begin(), pending.end(), e.block));
+        b = kNoBlock;
+        break;
+      case Action::EmptyCache:
+        allocator.empty_cache();
+        drop_pending();
+        break;
       case Action::Mark: break;
     }
   }
@@ -91,7 +112,7 @@ Simulation simulate(const Run& run, Detail detail) {
   if (replayed.allocated_peak_event >= 0) {
     const auto event = static_cast<std::size_t>(replayed.allocated_peak_event);
     s.peak.at = moment(history, event);
-    if (detail == Detail::Full) s.peak.by_component = components(history, options, event);
+    if (detail != Detail::Figures) s.peak.by_component = components(history, options, event);
   }
   if (replayed.oom) {
     const auto& oom = *replayed.oom;
@@ -102,12 +123,6 @@ Simulation simulate(const Run& run, Detail detail) {
   s.outside = outside_allocator(run);
   s.device_capacity = run.gpu.memory_total;
   return s;
-}
-
-OutsideAllocator outside_allocator(const Run& run) {
-  OutsideAllocator o;
-  o.cuda_context = run.gpu.context.value_or(MiB(620));
-  return o;
 }
 
 }  // namespace zplan

@@ -66,8 +66,9 @@ struct Simulation {
 };
 
 enum class Detail {
-  Figures,  // phases and peaks
-  Full,     // and the components at the peak and the smallest capacity
+  Figures,     // phases and peaks
+  Components,  // and the components at the peak
+  Full,        // and the smallest capacity
 };
 
 // Options of the allocator as the run sets them. Throws InputError for a bad alloc_conf.
