@@ -104,6 +104,7 @@ std::vector<Family> families(const Question& q, const Shard& shard) {
 
 FamilyResult try_family(const Question& q, const Shard& shard, const Budget& budget, const Family& family, Seconds slowest) {
   constexpr int kMostSimulated = 8;
+  constexpr double kRepeat = 0.03;  // steps of one configuration repeat to this; a setting that gains less is not worth it
   const KnobGrid grid(q.axes, family.strategy.ds.zero.stage);
   FamilyResult result;
   Strategy s = family.strategy;
@@ -138,7 +139,7 @@ FamilyResult try_family(const Question& q, const Shard& shard, const Budget& bud
       ++result.discarded_by_time;
       continue;
     }
-    settings.push_back({i, t, departure_count(s), static_cast<std::int64_t>(std::log(t / fastest) / std::log(1.01)),
+    settings.push_back({i, t, departure_count(s), static_cast<std::int64_t>(std::log(t / fastest) / std::log(1 + kRepeat)),
                         estimate(bound, s, shard)});
   }
   std::sort(settings.begin(), settings.end(), [](const Setting& a, const Setting& b) {

@@ -1,10 +1,9 @@
 #include "plan/search.h"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
 #include "plan/family.h"
+#include "plan/parallel.h"
 
 namespace zplan {
 namespace {
@@ -13,17 +12,6 @@ namespace {
 constexpr double kTie = 1.05;
 // Families tried before the cut is drawn again. Fixed, so that the result does not depend on the number of threads.
 constexpr std::size_t kRound = 6;
-
-void in_parallel(std::size_t count, int threads, const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next{0};
-  const auto worker = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
-  };
-  std::vector<std::thread> pool;
-  for (int t = 1; t < threads && static_cast<std::size_t>(t) < count; ++t) pool.emplace_back(worker);
-  worker();
-  for (auto& t : pool) t.join();
-}
 
 bool better(const Candidate& a, const Candidate& b) {
   if (a.safe != b.safe) return a.safe;

@@ -38,6 +38,8 @@ Shard shared_counts(const std::vector<Parameter>& parameters, const Model& model
   return s;
 }
 
+}  // namespace
+
 // The pieces of the flat buffer that each rank owns: one walk over the tensors serves every rank.
 std::vector<Shard> shards(const Model& model, const Workload& workload, std::int64_t world_size) {
   const auto parameters = zplan::parameters(model, workload);
@@ -58,8 +60,6 @@ std::vector<Shard> shards(const Model& model, const Workload& workload, std::int
   }
   return out;
 }
-
-}  // namespace
 
 Shard shard(const Model& model, const Workload& workload, std::int64_t world_size, std::int64_t rank) {
   return shards(model, workload, world_size)[static_cast<std::size_t>(rank)];

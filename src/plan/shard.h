@@ -36,6 +36,8 @@ struct Shard {
   friend bool operator==(const Shard&, const Shard&) = default;
 };
 
+// Of every rank, in order.
+std::vector<Shard> shards(const Model& model, const Workload& workload, std::int64_t world_size);
 Shard shard(const Model& model, const Workload& workload, std::int64_t world_size, std::int64_t rank);
 
 // The rank with the most to hold in the step of stages 1 and 2: 2 touched + max(8 largest_slice, 6 flat_part).

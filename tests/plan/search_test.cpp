@@ -33,23 +33,23 @@ std::vector<Candidate> exhaustive(const Question& q) {
 }  // namespace
 
 TEST_CASE("no strategy of a small space that fits is faster than the one found", "[plan]") {
-  for (const auto gpu_memory : {MiB(2000), MiB(1500), MiB(1250)}) {
-    const Question q = testing::small_question(gpu_memory);
+  for (const auto for_torch : {MiB(1900), MiB(1400), MiB(1150)}) {
+    const Question q = testing::small_question(for_torch);
     const auto found = search(q);
     const auto every = exhaustive(q);
-    INFO(gpu_memory.count << " bytes, " << every.size() << " strategies fit");
+    INFO(for_torch.count << " bytes, " << every.size() << " strategies fit");
     REQUIRE(!every.empty());
     REQUIRE(!found.found.empty());
     const auto fastest = std::min_element(every.begin(), every.end(), [](const Candidate& a, const Candidate& b) {
       return a.time.total() < b.time.total();
     });
-    // Settings within 1 % of each other are taken by simplicity.
-    CHECK(found.found.front().time.total().count <= 1.01 * fastest->time.total().count);
+    // Settings within 3 % of each other are taken by simplicity.
+    CHECK(found.found.front().time.total().count <= 1.03 * fastest->time.total().count);
   }
 }
 
 TEST_CASE("the search does not depend on the number of threads", "[plan]") {
-  Question q = testing::small_question(MiB(1500));
+  Question q = testing::small_question(MiB(1400));
   std::vector<SearchResult> results;
   for (const int threads : {1, 2, 5}) {
     q.threads = threads;
@@ -63,7 +63,7 @@ TEST_CASE("the search does not depend on the number of threads", "[plan]") {
 }
 
 TEST_CASE("every strategy of the space is accounted for", "[plan]") {
-  const Question q = testing::small_question(MiB(1500));
+  const Question q = testing::small_question(MiB(1400));
   const auto r = search(q);
   std::int64_t in_groups = 0;
   for (const auto& g : r.groups) in_groups += g.strategies;
@@ -72,7 +72,7 @@ TEST_CASE("every strategy of the space is accounted for", "[plan]") {
 }
 
 TEST_CASE("a bound that frugal knobs reach is below that of every other setting", "[plan]") {
-  const Question q = testing::small_question(MiB(4000));
+  const Question q = testing::small_question(MiB(3900));
   const auto shard = worst_shard(q.base.model, q.base.workload, q.base.world_size);
   for (const auto& f : families(q, shard)) {
     const KnobGrid grid(q.axes, f.strategy.ds.zero.stage);
@@ -89,7 +89,7 @@ TEST_CASE("a bound that frugal knobs reach is below that of every other setting"
 }
 
 TEST_CASE("without enough host memory nothing is offloaded", "[plan]") {
-  Question q = testing::small_question(MiB(1500));
+  Question q = testing::small_question(MiB(1400));
   q.axes.offloads = {Offload::Optimizer};
   q.max_host_ram = MiB(64);
   const auto r = search(q);

@@ -5,7 +5,8 @@
 
 namespace zplan::testing {
 
-inline Question small_question(Bytes gpu_memory) {
+// `for_torch`: what the GPU offers to torch's allocator.
+inline Question small_question(Bytes for_torch) {
   Question q;
   auto& m = q.base.model;
   m.name = "small";
@@ -14,7 +15,6 @@ inline Question small_question(Bytes gpu_memory) {
   m.vocab = 32'000, m.tied_embeddings = true, m.qk_norm = true;
   auto& g = q.base.gpu;
   g.id = g.name = "small GPU";
-  g.memory_total = gpu_memory;
   g.context = MiB(100);
   g.cublas_workspace = Bytes{8'519'680};
   g.compute_capability = "8.0";
@@ -22,11 +22,12 @@ inline Question small_question(Bytes gpu_memory) {
   g.sm_count = 108;
   g.memory_gb_per_s = 1555, g.bf16_tflops = 312, g.fp16_tflops = 312, g.fp32_tflops = 19.5;
   g.nvlink_gb_per_s = 300, g.pcie_gb_per_s = 32;
+  q.base.world_size = 4;
+  g.memory_total = for_torch + outside_allocator(q.base).total();
   q.cluster.node.gpu = g;
   q.cluster.node.gpus = 4;
   q.cluster.node.interconnect = Interconnect::NvLink;
   q.cluster.node.cpu_cores = 32;
-  q.base.world_size = 4;
   q.base.workload.seq_len = 512;
   q.base.steps = 3;
   q.global_batch = 16;
