@@ -52,7 +52,10 @@ int run_program(const std::vector<std::string>& arguments, const std::string& da
   app.require_subcommand(0, 1);
   CommandAction action;
   Program program{app, data, action};
+  add_plan(program);
+  add_simulate(program);
   add_check(program);
+  add_compare(program);
   add_models(program);
   add_gpus(program);
   add_replay(program);

@@ -1,0 +1,94 @@
+// zplan compare: simulate what each record measured, and say how far off the prediction is.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "cli/commands.h"
+#include "io/catalog.h"
+#include "io/json_text.h"
+#include "io/record_reader.h"
+#include "io/report_json.h"
+#include "io/report_text.h"
+#include "plan/parallel.h"
+#include "spec/error.h"
+
+namespace zplan {
+namespace {
+
+struct Options {
+  std::vector<std::string> files, tolerances;
+  bool json = false;
+};
+
+// "0.5%" or "0.005".
+double share(const std::string& text, const std::string& where) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const std::string rest = end;
+  if (text.empty() || end == text.c_str() || (!rest.empty() && rest != "%") || value < 0) {
+    throw InputError(where, "'" + text + "' is not a share", "write 0.005 or 0.5%");
+  }
+  return rest == "%" ? value / 100 : value;
+}
+
+// "allocated_peak=0.5%,2%": mean, and worst if there is a second.
+Tolerance tolerance(const std::string& text) {
+  const std::string where = "--tolerance " + text;
+  const auto equals = text.find('=');
+  const auto name = std::find(kQuantityNames.begin(), kQuantityNames.end(), text.substr(0, equals));
+  if (name == kQuantityNames.end() || equals == std::string::npos) {
+    std::string known;
+    for (const auto* n : kQuantityNames) known += (known.empty() ? "" : ", ") + std::string(n);
+    throw InputError(where, "no quantity is named", "write QUANTITY=MEAN[,WORST] with one of " + known);
+  }
+  const auto comma = text.find(',', equals);
+  Tolerance t;
+  t.quantity = static_cast<Quantity>(name - kQuantityNames.begin());
+  t.mean = share(text.substr(equals + 1, comma == std::string::npos ? comma : comma - equals - 1), where);
+  if (comma != std::string::npos) t.worst = share(text.substr(comma + 1), where);
+  return t;
+}
+
+Comparison compared(const RecordText& text, const Catalog& catalog, const FileSource& files) {
+  try {
+    return compare(read_record(text, catalog, files), TimeCoefficients{});
+  } catch (const std::exception& e) {  // one bad record of many is a row, not the end
+    Comparison c;
+    c.id = text.where;
+    c.error = e.what();
+    return c;
+  }
+}
+
+}  // namespace
+
+void add_compare(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = program.app.add_subcommand("compare", "Predicted against measured, per run and in sum");
+  command->add_option("FILES", options->files, "Measurement records: a .json each, or many in a .jsonl")->required();
+  command->add_option("--tolerance", options->tolerances, "QUANTITY=MEAN[,WORST]: exit 1 if the error is larger; repeatable")->take_all();
+  command->add_flag("--json", options->json, "Print zplan.comparison/1");
+  command->final_callback([&data = program.data, &action = program.action, options] {
+    action = [&data, options](Console& console) {
+      const DiskFiles files;
+      const Catalog catalog = load_catalog(files, data);
+      std::vector<Tolerance> tolerances;
+      for (const auto& t : options->tolerances) tolerances.push_back(tolerance(t));
+      std::vector<RecordText> texts;
+      for (const auto& file : options->files) {
+        const auto more = record_texts(files, file);
+        texts.insert(texts.end(), more.begin(), more.end());
+      }
+      ComparisonReport r;
+      r.version = ZPLAN_VERSION;
+      r.runs.resize(texts.size());
+      in_parallel(texts.size(), 2, [&](std::size_t i) { r.runs[i] = compared(texts[i], catalog, files); });
+      r.summary = summarize(r.runs);
+      r.exceeded = exceeded(r.summary, tolerances);
+      console.out << (options->json ? json_text(comparison_json(r)) + "\n" : comparison_text(r, {console.colour}));
+      return r.exceeded.empty() ? 0 : 1;
+    };
+  });
+}
+
+}  // namespace zplan
