@@ -572,20 +572,22 @@ Script make_script(const Run& run) {
     head = with_macro(head, "NF", "NZ");
     // A plain linear with a frozen weight does not keep its input.
     for (auto& row : head) {
-      if (!zero3 && row.step == "return") row.frees.insert(0, "f.y ");
+      if (!zero3 && !fused && row.step == "return") row.frees.insert(0, "f.y ");
+      // Liger makes the head's gradient only where the head trains.
+      if (const auto at = row.allocates.find("gw=2VH "); at != std::string::npos) row.allocates.erase(at, 7);
     }
   }
   s.forward_end = c.outer(head, Pass::Forward, ends);
   const std::vector<std::string> all_arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
   s.eval_end = c.outer(book.rows("VE"), Pass::Forward, {{"args", all_arguments}, {"xlast", {"xlast"}}});
   auto loss = book.rows(fp32 ? "FL" : adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
-  if (adapted) loss = with_macro(loss, "NB", "N0");
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
   const bool in_place = zero3 || run.workload.kernels.fused_linear_cross_entropy;
   auto embedding = book.rows(fp32 ? (tied ? "FT" : "FU") : !tied ? "EU" : in_place ? "E3" : "HE");
   if (!loss_scaled(run)) loss = replaced(loss, book.rows("UB"));
   const std::string head_gradient = fused ? "gw" : "dWh";
   if (fused) loss = replaced(loss, table_book().rows("HK"));
+  if (adapted) loss = with_macro(loss, "NB", "N0");
   // A tied head's gradient waits inside autograd for the embedding's. An untied one's hook follows MmBackward at once;
   // from an autograd function of Python's (ZeRO-3's linear, Liger's loss) it runs in the norm's backward.
   Bound handed = {{"HEAD", {}}, {"UNTIED", {}}};
