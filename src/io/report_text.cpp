@@ -66,6 +66,7 @@ std::string full_name(const Strategy& s) {
 
 std::string rejection_line(const Rejection& r) {
   if (!r.cannot_run.empty()) return "cannot run: " + r.cannot_run;
+  if (r.fits && r.slower < 1.005) return "fits and is as fast: " + r.limiter;
   if (r.fits) return "fits, but takes " + times(r.slower) + " the time: " + r.limiter;
   std::string out;
   if (r.host_over.count > 0) out = "host memory is short by " + text(r.host_over, 0) + " a node";
@@ -83,7 +84,7 @@ std::string rejection_line(const Rejection& r) {
 
 // The same in the width of a column: "ZeRO-1 + CPU optimizer, 1 x 16, recompute every-4, 2 settings".
 std::string short_name(const Strategy& s) {
-  std::string out = "ZeRO-" + std::to_string(s.ds.zero.stage);
+  std::string out = group_name(s.ds.zero.stage, Offload::None);
   switch (offload_of(s.ds.zero)) {
     case Offload::None: break;
     case Offload::Optimizer: out += " + CPU optimizer"; break;
@@ -129,7 +130,7 @@ std::string settings_text(const PlanReport& r, const Paint& paint) {
 std::string measured_line(const MeasuredLike& m) {
   std::string out = m.id + " (" + std::to_string(m.world_size) + " ranks): " + gib(m.allocated_peak) + " GiB allocated, " + gib(m.reserved_peak) + " reserved";
   if (m.capacity_limit) out += std::string(m.ran ? ", ran" : ", ran out of memory") + " within " + gib(*m.capacity_limit) + " GiB";
-  if (m.step) out += ", " + text(*m.step) + " a micro-step";
+  if (m.step) out += ", " + text(*m.step) + " a step of one micro-step";
   return out;
 }
 

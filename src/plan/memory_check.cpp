@@ -1,6 +1,8 @@
 #include "plan/memory_check.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 #include "allocator/replay.h"
 #include "spec/error.h"
@@ -37,6 +39,9 @@ MemoryCheck check_memory(const Run& run, Bytes limit, Bytes safe_limit) {
     }
   } catch (const InputError& error) {
     check.cannot_run = error.problem();
+  } catch (const std::logic_error& error) {
+    // A strategy whose events are not known cannot be judged, and so is never the plan.
+    check.cannot_run = std::string("not simulated: ") + error.what();
   }
   return check;
 }

@@ -22,9 +22,12 @@ Bytes capacity_of(const Question& q, const SearchResult& result, const Candidate
 // 0: as good as certain to fit, 1: very likely, 2: may well run out.
 int risk(const Plan& p) { return p.oom_probability < 0.001 ? 0 : p.oom_probability < 0.05 ? 1 : 2; }
 
+// What a reader has to understand and a machine has to have: settings, and twice as much for each step of offload.
+int complexity(const Plan& p) { return p.candidate.departures + 2 * static_cast<int>(offload_of(p.candidate.strategy.ds.zero)); }
+
 bool preferred_of_tied(const Plan& a, const Plan& b) {
   if (risk(a) != risk(b)) return risk(a) < risk(b);
-  if (a.candidate.departures != b.candidate.departures) return a.candidate.departures < b.candidate.departures;
+  if (complexity(a) != complexity(b)) return complexity(a) < complexity(b);
   if (a.headroom != b.headroom) return a.headroom > b.headroom;
   return a.candidate.time.total() < b.candidate.time.total();
 }

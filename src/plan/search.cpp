@@ -124,12 +124,12 @@ class Search {
     constexpr int kMostTried = 3;
     std::vector<Group*> waiting;
     for (auto& g : result_.groups) {
-      if (!g.best && g.cannot_run.empty()) waiting.push_back(&g);
+      if (!g.best) waiting.push_back(&g);
     }
     for (int turn = 0; turn < kMostTried; ++turn) {
       std::vector<std::size_t> round;
       for (auto* g : waiting) {
-        if (g->best || !g->cannot_run.empty()) continue;
+        if (g->best) continue;
         // The fastest first; at last the one with the least memory.
         std::size_t choice = open_.size();
         for (std::size_t i = 0; i < open_.size(); ++i) {

@@ -114,7 +114,7 @@ Rejection reject(const Question& q, const SearchResult& result, const Group& g, 
     if (plan) r.slower = c.time.total().count / plan->candidate.time.total().count;
     return r;
   }
-  if (!g.cannot_run.empty()) {
+  if (!g.cannot_run.empty() && !g.nearest) {
     r.cannot_run = g.cannot_run;
     return r;
   }
