@@ -584,7 +584,11 @@ Script make_script(const Run& run) {
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
   const bool in_place = zero3 || run.workload.kernels.fused_linear_cross_entropy;
   auto embedding = book.rows(fp32 ? (tied ? "FT" : "FU") : !tied ? "EU" : in_place ? "E3" : "HE");
+  const bool kept_losses = run.versions.switches.engine_keeps_losses && loss_scaled(run);
+  const bool divided = run.ds.gradient_accumulation_steps > 1;
   if (!loss_scaled(run)) loss = replaced(loss, book.rows("UB"));
+  if (kept_losses) loss = replaced(loss, book.rows(divided ? "OB" : "OA"));
+  if (kept_losses && divided) s.backward_prologue = c.outer(book.rows("OP"), Pass::Backward, {});
   const std::string head_gradient = fused ? "gw" : "dWh";
   if (fused) loss = replaced(loss, table_book().rows("HK"));
   if (adapted) loss = with_macro(loss, "NB", "N0");
@@ -600,13 +604,13 @@ Script make_script(const Run& run) {
     embedding.clear();
     if (run.workload.recompute.any() && zero3) embedding.push_back({"embedding", "", "dout", "embed_tokens("});
   }
-  embedding = append(embedding, book.rows("BE"));
+  embedding = append(embedding, book.rows(kept_losses ? "OE" : "BE"));
   s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});
   // CheckpointFunction holds its arguments until the graph goes with the loss; so do a leaf and its gradient.
   std::vector<std::string> arguments_held;
   if (boundaries && reentrant) arguments_held = {"sin", "cos", "pos"};
   else if (boundaries && adapted && !zero3) arguments_held = {"dout", "emb"};
-  s.backward_return = c.outer(book.rows(loss_scaled(run) ? "BR" : "UR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}, {"held", arguments_held}});
+  s.backward_return = c.outer(book.rows(kept_losses ? (divided ? "OR" : "OQ") : loss_scaled(run) ? "BR" : "UR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}, {"held", arguments_held}});
   return c.finish();
 }
 

@@ -52,6 +52,7 @@ struct LayerScript {
 
 struct Script {
   Instructions forward_begin, forward_end;     // before the first layer; final norm, head, loss
+  Instructions backward_prologue;              // before the engine's
   Instructions backward_begin, backward_end;   // loss and head; embedding
   Instructions backward_return;                // after the engine's epilogue
   Instructions eval_layer[2], eval_end;        // the same without gradients; [layer is the first one]

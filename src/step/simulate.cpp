@@ -29,6 +29,9 @@ SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder,
   recorder.mark(Phase::Init);
   Accumulation at;
   at.micro_steps = run.ds.gradient_accumulation_steps;
+  const bool keeps_losses = run.versions.switches.engine_keeps_losses;
+  const auto losses_label = recorder.label("mean loss of the engine", Component::LogitsLoss);
+  BlockId losses = -1;
   const auto ids = recorder.label("input ids", Component::Activations);
   recorder.allocate(8 * run.tokens(), ids);
   for (at.step = 0; at.step < run.steps; ++at.step) {
@@ -38,6 +41,18 @@ SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder,
       for (std::int64_t l = 0; l < layers; ++l) interpreter.run(kind(l).forward, l, engine);
       interpreter.run(script.forward_end, layers, engine);
       recorder.mark(Phase::Forward, at.step, at.micro_step);
+      interpreter.run(script.backward_prologue, layers, engine);
+      if (keeps_losses) {  // ENG:_backward_prologue, self.losses: the mean loss, summed over the micro-steps
+        const auto mean = recorder.allocate(4, losses_label);
+        if (losses >= 0) {
+          const auto sum = recorder.allocate(4, losses_label);
+          recorder.free(losses);
+          recorder.free(mean);
+          losses = sum;
+        } else {
+          losses = mean;
+        }
+      }
       engine.before_backward(at);
       interpreter.run(script.backward_begin, layers, engine);
       for (std::int64_t l = layers; l-- > 0;) interpreter.run(kind(l).backward, l, engine);
@@ -46,6 +61,7 @@ SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder,
       interpreter.run(script.backward_return, layers, engine);
       recorder.mark(Phase::Backward, at.step, at.micro_step);
       engine.step(at);
+      if (at.boundary() && losses >= 0) recorder.free(std::exchange(losses, -1));
       recorder.mark(Phase::Step, at.step, at.micro_step);
     }
   }

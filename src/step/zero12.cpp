@@ -57,7 +57,7 @@ void Zero12::init() {
 // S12:__init__, one parameter group.
 void Zero12::flatten_group(Group& group, std::int64_t index) {
   const auto& f = group.flat;
-  recorder_.empty_cache();
+  if (sw_.flatten_on_device) recorder_.empty_cache();
   const auto flat_bytes = width_ * f.flat;
   const auto free_bytes = run_.gpu.memory_total.count - run_.gpu.context.value_or(MiB(620)).count - module_.bytes();
   const auto padding = width_ * (f.flat - f.numel);
@@ -71,7 +71,7 @@ void Zero12::flatten_group(Group& group, std::int64_t index) {
     std::vector<BlockId> stands(f.parameters.size());
     for (std::size_t i = 0; i < f.parameters.size(); ++i) {
       recorder_.host(width_ * numel(f.parameters[i]));
-      stands[i] = sw_.flatten_on_device ? recorder_.allocate(4, scalar_label_) : -1;
+      stands[i] = recorder_.allocate(4, scalar_label_);
       module_.drop(f.parameters[i]);
     }
     recorder_.empty_cache();
@@ -79,9 +79,7 @@ void Zero12::flatten_group(Group& group, std::int64_t index) {
     recorder_.host(-width_ * f.numel);
     recorder_.allocate(flat_bytes, flat_label_, index);
     recorder_.host(-flat_bytes);
-    for (const auto s : stands) {
-      if (s >= 0) recorder_.free(s);
-    }
+    for (const auto s : stands) recorder_.free(s);
   }
   if (offloaded()) { init_offload(group); return; }
   const auto clone = recorder_.allocate(width_ * f.partition, clone_label_, index);

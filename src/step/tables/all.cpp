@@ -23,7 +23,7 @@ const TableBook& table_book() {
   static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LE, LN, LC, LR, R3, EF, EE, EB, EZ, EN, EC,
                                GF, GB, GD, GA, QF, QB, QA, GI, QI, GL, LG, LH, LI,
                                GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZD, ZA, LZ, ME, MR, MF, IP, IQ, MB, MW,
-                               PF, P3, PB, PE, PK, KF, KE, KB, K3, KC, KN, HF, VE, HM, HB, HZ, H3, Z3, HK, UB, UR, HE, E3, ES, EU, BE, BR, HL,
+                               PF, P3, PB, PE, PK, KF, KE, KB, K3, KC, KN, HF, VE, HM, HB, HZ, H3, Z3, HK, UB, UR, OP, OB, OA, OE, OR, OQ, HE, E3, ES, EU, BE, BR, HL,
                                NS, NT, NU, RS, RT, FF, FB, PS, FH, FM, FL, FT, FU});
   return book;
 }

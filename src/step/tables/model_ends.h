@@ -80,6 +80,27 @@ inline constexpr TableText UR{"UR", "", R"(
   return | | i1 <held> <loss>
 )"};
 
+// Before 0.17 the engine divides the loss only with accumulation, before the optimizer's backward, which drops the
+// scaled loss when it returns.
+inline constexpr TableText OP{"OP", "", R"(
+  divide | i1=4
+)"};
+inline constexpr TableText OB{"OB", "", R"(
+  engine | i2=4 i3=4 t1=4 t2=4 | t1
+)"};
+inline constexpr TableText OA{"OA", "", R"(
+  engine | i2=4 i3=4 t2=4
+)"};
+inline constexpr TableText OE{"OE", "", R"(
+  graph done | | i3 i2
+)"};
+inline constexpr TableText OR{"OR", "", R"(
+  return | | i1 <held> <loss>
+)"};
+inline constexpr TableText OQ{"OQ", "", R"(
+  return | | <held> <loss>
+)"};
+
 // Frozen head: no weight gradient, and its input was not kept.
 inline constexpr TableText HZ{"HZ", "HB", R"(
   lm_head     | f.dy=2NH @cublas         | gl        | lm_head
