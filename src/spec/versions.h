@@ -37,6 +37,7 @@ struct DeepSpeedSwitches {
   bool stage1_fp32_bucket = false;
   bool offload_clone_oversized_grad = false;
   bool reduce_result_in_comm_dtype = false;
+  bool fp32_buffers_kept = true;               // before 0.19.2 casting the module casts its buffers too (ENG)
   bool engine_keeps_losses = false;            // ENG:backward divides only with accumulation and keeps the mean loss
   bool bf16_immediate_frees_grad = false;      // BF16_Optimizer, immediate_grad_update: the hook drops the gradient
   bool config_keys_removed_0_19_8 = false;     // MiCS, LoCo, amp, ... raise by mere presence

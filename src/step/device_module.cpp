@@ -34,7 +34,7 @@ void DeviceModule::drop(std::int32_t p) {
 
 // Qwen3RotaryEmbedding keeps inv_freq and original_inv_freq, fp32; before 0.19.2 DeepSpeed cast them too.
 void DeviceModule::rotary_buffers() {
-  const auto width = run_.versions.deepspeed >= Version{0, 19, 2} ? 4 : this->width(0);
+  const auto width = run_.versions.switches.fp32_buffers_kept ? 4 : this->width(0);
   for (int i = 0; i < 2; ++i) recorder_.allocate(width * run_.model.head_dim / 2, buffer_label_);
 }
 

@@ -389,6 +389,22 @@ class LayerTables {
     return append(rows_until(rows, "mul"), {{"stop", "", "h1", "down_proj("}});
   }
 
+  // The lowest trainable layer above frozen ones.
+  TableRows lowest_forward() const {
+    auto rows = forward(false);
+    for (auto& row : rows) {
+      if (row.step == "input norm") row = with_macro({row}, "NF", "NG").front();
+    }
+    return rows;
+  }
+  TableRows lowest_backward() const {
+    auto rows = finished(book_.rows(zero3_ ? "LV" : "LW"));
+    for (auto& row : rows) {
+      if (row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
+    }
+    return rows;
+  }
+
   TableRows backward(bool checkpointed, bool first) const {
     auto rows = layer_backward(checkpointed, first);
     if (!first) return rows;
@@ -533,6 +549,11 @@ Script make_script(const Run& run) {
     auto& checkpointed = s.layers[first][1];
     checkpointed.forward = c.layer(tables.forward_nothing_kept(), Pass::Forward, first, {});
     s.eval_layer[first] = c.layer(tables.evaluation(), Pass::Forward, first, drop_input);
+    if (run.workload.finetune == Finetune::Freeze) {
+      s.frozen[first].forward = s.eval_layer[first];
+      s.lowest[first].forward = c.layer(tables.lowest_forward(), Pass::Forward, first, drop_input);
+      s.lowest[first].backward = c.layer(tables.lowest_backward(), Pass::Backward, first, {});
+    }
     const auto again = c.layer(tables.recompute(), Pass::Forward, first, {});
     checkpointed.backward = c.layer(tables.backward(true, first), Pass::Backward, first, masks, &again);
     if (reentrant) {
@@ -543,7 +564,8 @@ Script make_script(const Run& run) {
   }
 
   const bool fp32 = full_precision(run);
-  auto begin = book.rows(fp32 ? "PS" : zero3 ? "P3" : "PF");
+  const bool cast_in_forward = zero3 || !run.versions.switches.fp32_buffers_kept;  // of inv_freq
+  auto begin = book.rows(fp32 ? "PS" : cast_in_forward ? "P3" : "PF");
   if (run.ds.train_micro_batch_size_per_gpu > 1) begin = replaced(begin, book.rows("PB"));
   const bool eager = run.workload.attention == Attention::Eager;
   if (eager) {
@@ -568,19 +590,20 @@ Script make_script(const Run& run) {
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
   auto head = book.rows(fp32 ? (rows_many ? "FM" : "FH") : fused ? "HL" : rows_many ? "HM" : "HF");
-  if (adapted) {
-    head = with_macro(head, "NF", "NZ");
+  const bool freeze = run.workload.finetune == Finetune::Freeze;
+  const bool frozen_head = adapted || (freeze && tied);
+  if (adapted) head = with_macro(head, "NF", "NZ");
+  for (auto& row : head) {
+    if (!frozen_head) break;
     // A plain linear with a frozen weight does not keep its input.
-    for (auto& row : head) {
-      if (!zero3 && !fused && row.step == "return") row.frees.insert(0, "f.y ");
-      // Liger makes the head's gradient only where the head trains.
-      if (const auto at = row.allocates.find("gw=2VH "); at != std::string::npos) row.allocates.erase(at, 7);
-    }
+    if (!zero3 && !fused && row.step == "return") row.frees.insert(0, "f.y ");
+    // Liger makes the head's gradient only where the head trains.
+    if (const auto at = row.allocates.find("gw=2VH "); at != std::string::npos) row.allocates.erase(at, 7);
   }
   s.forward_end = c.outer(head, Pass::Forward, ends);
   const std::vector<std::string> all_arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
   s.eval_end = c.outer(book.rows("VE"), Pass::Forward, {{"args", all_arguments}, {"xlast", {"xlast"}}});
-  auto loss = book.rows(fp32 ? "FL" : adapted ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
+  auto loss = book.rows(fp32 ? "FL" : frozen_head ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
   const bool in_place = zero3 || run.workload.kernels.fused_linear_cross_entropy;
   auto embedding = book.rows(fp32 ? (tied ? "FT" : "FU") : !tied ? "EU" : in_place ? "E3" : "HE");
@@ -595,7 +618,7 @@ Script make_script(const Run& run) {
   // A tied head's gradient waits inside autograd for the embedding's. An untied one's hook follows MmBackward at once;
   // from an autograd function of Python's (ZeRO-3's linear, Liger's loss) it runs in the norm's backward.
   Bound handed = {{"HEAD", {}}, {"UNTIED", {}}};
-  if (!tied && !adapted) handed[zero3 || fused ? "HEAD" : "UNTIED"] = {head_gradient};
+  if (!tied && !frozen_head) handed[zero3 || fused ? "HEAD" : "UNTIED"] = {head_gradient};
   s.backward_begin = c.outer(loss, Pass::Backward, handed);
   if (run.tokens() > 3072) embedding = with_sorted_embedding(embedding);
   // A frozen embedding: with checkpointing its output was made to require a gradient (enable_input_require_grads),
@@ -603,6 +626,10 @@ Script make_script(const Run& run) {
   if (adapted) {
     embedding.clear();
     if (run.workload.recompute.any() && zero3) embedding.push_back({"embedding", "", "dout", "embed_tokens("});
+  }
+  if (freeze) {
+    embedding.clear();
+    if (run.workload.recompute.any()) embedding.push_back({"embedding", "", "dout", ""});
   }
   embedding = append(embedding, book.rows(kept_losses ? "OE" : "BE"));
   s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});

@@ -58,6 +58,9 @@ struct Script {
   Instructions eval_layer[2], eval_end;        // the same without gradients; [layer is the first one]
   // [layer is the first one][layer is checkpointed]
   LayerScript layers[2][2];
+  // Finetune::Freeze without checkpointing, [layer is the first one]: frozen layers (no backward), and the first
+  // trainable one.
+  LayerScript frozen[2], lowest[2];
   std::vector<Label> labels;
   std::int32_t outer_slots = 0, layer_slots = 0;
   std::vector<Parameter> parameters;

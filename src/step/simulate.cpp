@@ -17,6 +17,10 @@ SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder,
   const auto layers = run.model.layers;
   interpreter.resize(layers);
   const auto kind = [&](std::int64_t l) -> const LayerScript& {
+    const bool frozen = run.workload.finetune == Finetune::Freeze && !run.workload.recompute.any();
+    if (frozen && l <= run.workload.freeze_layers) {
+      return l < run.workload.freeze_layers ? script.frozen[l == 0] : script.lowest[l == 0];
+    }
     return script.layers[l == 0][run.workload.recompute.at(l)];
   };
   // The first tensor of the process opens the small pool.

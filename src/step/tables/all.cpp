@@ -7,6 +7,7 @@
 #include "step/tables/dense_layer.h"
 #include "step/tables/eager_attention.h"
 #include "step/tables/experts.h"
+#include "step/tables/frozen.h"
 #include "step/tables/full_precision.h"
 #include "step/tables/lora.h"
 #include "step/tables/lora_checkpointing.h"
@@ -24,7 +25,7 @@ const TableBook& table_book() {
                                GF, GB, GD, GA, QF, QB, QA, GI, QI, GL, LG, LH, LI,
                                GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZD, ZA, LZ, ME, MR, MF, IP, IQ, MB, MW,
                                PF, P3, PB, PE, PK, KF, KE, KB, K3, KC, KN, HF, VE, HM, HB, HZ, H3, Z3, HK, UB, UR, OP, OB, OA, OE, OR, OQ, HE, E3, ES, EU, BE, BR, HL,
-                               NS, NT, NU, RS, RT, FF, FB, PS, FH, FM, FL, FT, FU});
+                               NG, NW, LW, LV, NS, NT, NU, RS, RT, FF, FB, PS, FH, FM, FL, FT, FU});
   return book;
 }
 
