@@ -330,6 +330,15 @@ bool full_precision(const Run& run) {
          run.workload.attention == Attention::Sdpa && !run.workload.kernels.any() && !run.model.experts;
 }
 
+// Liger's norms, rotary embedding and SwiGLU together, below ZeRO-3. A part of them, checkpointed layers and ZeRO-3 use
+// the tables of transformers' own modules.
+bool liger_layers(const Run& run) {
+  const auto& k = run.workload.kernels;
+  return k.rms_norm && k.rope && k.swiglu && run.ds.zero.stage < 3 && run.ds.precision != Precision::Fp32 &&
+         run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
+         run.workload.attention == Attention::Sdpa && !run.workload.attention_mask && !run.model.experts;
+}
+
 class LayerTables {
  public:
   explicit LayerTables(const Run& run)
@@ -341,6 +350,7 @@ class LayerTables {
   TableRows forward(bool first) const {
     if (run_.model.experts) return experts("LF", Part::Kept, "MF");
     if (full_precision(run_)) return finished(book_.rows("FF"));
+    if (liger_layers(run_)) return finished(book_.rows("VF"));
     if (!adapted_) return finished(attention(book_.rows("LF"), Part::Kept));
     auto rows = book_.rows("LG");
     if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
@@ -389,6 +399,14 @@ class LayerTables {
     return append(rows_until(rows, "mul"), {{"stop", "", "h1", "down_proj("}});
   }
 
+  TableRows top_backward(bool first) const {
+    auto rows = finished(book_.rows("VT"));
+    for (auto& row : rows) {
+      if (first && row.step == "rope") row.frees = "cos sin";
+    }
+    return rows;
+  }
+
   // The lowest trainable layer above frozen ones.
   TableRows lowest_forward() const {
     auto rows = forward(false);
@@ -412,6 +430,7 @@ class LayerTables {
     // position ids as its arguments until its backward is done.
     for (auto& row : rows) {
       if (!checkpointed && row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
+      if (row.step == "rope") row.frees = "cos sin";  // Liger's rope saves both
       const auto held = row.allocates.find("{xin=x}");
       // Made to take a gradient, the embedding's output is a leaf that lives as long as the graph.
       const std::string x = adapted_ && !zero3_ ? "}" : " x}";
@@ -460,6 +479,7 @@ class LayerTables {
       return finished(quantized(book_.rows(name)));
     }
     if (full_precision(run_)) return finished(book_.rows("FB"));
+    if (liger_layers(run_)) return finished(book_.rows("VB"));
     const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
     if (run_.model.experts) {
       const bool inside = checkpointed && !reentrant;
@@ -549,6 +569,8 @@ Script make_script(const Run& run) {
     auto& checkpointed = s.layers[first][1];
     checkpointed.forward = c.layer(tables.forward_nothing_kept(), Pass::Forward, first, {});
     s.eval_layer[first] = c.layer(tables.evaluation(), Pass::Forward, first, drop_input);
+    s.has_top = liger_layers(run) && run.workload.kernels.fused_linear_cross_entropy;
+    if (s.has_top) s.top[first] = {plain.forward, c.layer(tables.top_backward(first), Pass::Backward, first, {})};
     if (run.workload.finetune == Finetune::Freeze) {
       s.frozen[first].forward = s.eval_layer[first];
       s.lowest[first].forward = c.layer(tables.lowest_forward(), Pass::Forward, first, drop_input);
@@ -590,6 +612,8 @@ Script make_script(const Run& run) {
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
   auto head = book.rows(fp32 ? (rows_many ? "FM" : "FH") : fused ? "HL" : rows_many ? "HM" : "HF");
+  const bool liger = liger_layers(run);
+  if (liger) head = fused ? book.rows("VL") : replaced(head, book.rows("VH"));
   const bool freeze = run.workload.finetune == Finetune::Freeze;
   const bool frozen_head = adapted || (freeze && tied);
   if (adapted) head = with_macro(head, "NF", "NZ");
@@ -613,7 +637,8 @@ Script make_script(const Run& run) {
   if (kept_losses) loss = replaced(loss, book.rows(divided ? "OB" : "OA"));
   if (kept_losses && divided) s.backward_prologue = c.outer(book.rows("OP"), Pass::Backward, {});
   const std::string head_gradient = fused ? "gw" : "dWh";
-  if (fused) loss = replaced(loss, table_book().rows("HK"));
+  if (fused) loss = replaced(loss, book.rows(liger ? "VK" : "HK"));
+  else if (liger) loss = replaced(loss, book.rows("VX"));
   if (adapted) loss = with_macro(loss, "NB", "N0");
   // A tied head's gradient waits inside autograd for the embedding's. An untied one's hook follows MmBackward at once;
   // from an autograd function of Python's (ZeRO-3's linear, Liger's loss) it runs in the norm's backward.

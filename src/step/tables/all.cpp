@@ -9,6 +9,7 @@
 #include "step/tables/experts.h"
 #include "step/tables/frozen.h"
 #include "step/tables/full_precision.h"
+#include "step/tables/liger.h"
 #include "step/tables/lora.h"
 #include "step/tables/lora_checkpointing.h"
 #include "step/tables/lora_zero3.h"
@@ -25,7 +26,7 @@ const TableBook& table_book() {
                                GF, GB, GD, GA, QF, QB, QA, GI, QI, GL, LG, LH, LI,
                                GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZD, ZA, LZ, ME, MR, MF, IP, IQ, MB, MW,
                                PF, P3, PB, PE, PK, KF, KE, KB, K3, KC, KN, HF, VE, HM, HB, HZ, H3, Z3, HK, UB, UR, OP, OB, OA, OE, OR, OQ, HE, E3, ES, EU, BE, BR, HL,
-                               NG, NW, LW, LV, NS, NT, NU, RS, RT, FF, FB, PS, FH, FM, FL, FT, FU});
+                               NK, NL, NM, NV, VF, VB, VT, VH, VL, VK, VX, NG, NW, LW, LV, NS, NT, NU, RS, RT, FF, FB, PS, FH, FM, FL, FT, FU});
   return book;
 }
 
@@ -46,6 +47,7 @@ Sizes sizes_of(const Run& run) {
   s.set("A", m.attention_width());
   s.set("K", m.kv_width());
   s.set("r", run.workload.lora_rank);
+  s.set("P", run.gpu.sm_count);  // multiprocessors
   if (m.experts) {
     s.set("E", m.experts->count);
     s.set("k", m.experts->per_token);
