@@ -95,6 +95,7 @@ class Parser {
     out_.max_split_size = kUnlimited;
     out_.roundup_power2_divisions.fill(0);
     out_.garbage_collection_threshold = 0;
+    segment_mb_ = static_cast<std::uint64_t>(out_.large_segment_size / kMiB);
   }
 
   AllocatorOptions parse() {
@@ -140,6 +141,7 @@ class Parser {
         fail("CachingAllocator option large_segment_size_mb must be > 10 MB",
              "use an even number from 12 on");
       out_.large_segment_size = megabytes(mb);
+      segment_mb_ = std::min<std::uint64_t>(std::stoull(tokens_[i_]), ~std::uint64_t{0} >> 20);
     }
     out_.max_non_split_rounding = out_.large_segment_size;
   }
@@ -286,9 +288,10 @@ class Parser {
   std::int64_t at_least_a_segment() {
     separator(":");
     const std::int64_t mb = size_value();
-    const std::int64_t segment = out_.large_segment_size / kMiB;
+    const std::uint64_t segment = segment_mb_;  // torch's own number, also where it passes ours
     const bool equal_is_fine = out_.rules.max_split_minimum_allowed;
-    if (mb < segment || (mb == segment && !equal_is_fine))
+    const auto asked = static_cast<std::uint64_t>(mb);
+    if (asked < segment || (asked == segment && !equal_is_fine))
       fail(
           "CachingAllocator option " + key_ + " too small, must be " +
               (equal_is_fine ? ">= " : "> ") + std::to_string(segment),
@@ -386,6 +389,7 @@ class Parser {
   std::vector<Key> keys_;
   bool lenient_;
   AllocatorOptions out_;
+  std::uint64_t segment_mb_ = 20;
   std::size_t i_ = 0;
   std::string key_;  // being read
 };

@@ -49,7 +49,7 @@ class Comparison {
   }
 
   std::optional<Mismatch> run() {
-    for (std::size_t i = 0; i < episode_.steps.size() && !mismatch_; ++i) {
+    for (std::size_t i = 0; i < episode_.steps.size() && !mismatch_ && !ended_; ++i) {
       at_ = i;
       step(episode_.steps[i]);
       totals_.steps += 1;
@@ -198,6 +198,9 @@ class Comparison {
       model_.allocator().statistics().reset_peak();
       model_.allocator().statistics().reset_accumulated();
       model_.synchronisations_reset();
+      // Which block survives a merge decides by its counter over what comes later, and the order
+      // was a hash table's: from here on both may be right.
+      ended_ = model_.allocator().options().rules.tie_break == TieBreak::BlockCounter;
     }
     compare_statistics();
   }
@@ -235,6 +238,7 @@ class Comparison {
   std::vector<Live> live_;
   std::vector<TraceEntry> recorded_;
   std::size_t at_ = 0;
+  bool ended_ = false;
   std::optional<Mismatch> mismatch_;
 };
 
