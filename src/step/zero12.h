@@ -62,6 +62,8 @@ class Zero12 : public NoModuleHooks {
   void setup_buckets();
   void add_to_bucket(std::int32_t parameter);
   void flush(Bucket& bucket);
+  void reduce(Bucket& bucket);
+  void hand_out(Bucket& bucket);
   void average(Bucket& bucket);
   void allreduce(const std::vector<Slice>& slices, std::int64_t communication_width, const std::vector<BlockId>& storages);
   void reduce_uncontiguous(Bucket& bucket);

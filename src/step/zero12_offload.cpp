@@ -67,6 +67,8 @@ void Zero12::step_offload() {
   for (auto& g : groups_) {
     scalars_.play("total_norm=4 -total_norm");
     if (!std::exchange(g.states, true)) recorder_.host(8 * g.flat.partition);
+    // Before 0.19: the fp32 partition comes to the GPU and is cast into the flat buffer there.
+    if (!sw_.offload_h2d_staging) recorder_.free(recorder_.allocate(4 * g.flat.partition, fp32_grad_label_));
   }
   for (const auto& [p, norm] : offload_norms_) recorder_.free(norm);
   offload_norms_.clear();

@@ -17,15 +17,23 @@ Zero12::Ref Zero12::compact_partition(Group& group) {
   return group.compact;
 }
 
-Zero12::Bucket& Zero12::bucket_of(std::int32_t) { return buckets_.front(); }
+// One bucket a communication dtype. Under torch_autocast the gradients of the modules it lowers (linears) are sent in
+// the autocast dtype, the others in fp32 (runtime/torch_autocast.py get_comm_dtype).
+Zero12::Bucket& Zero12::bucket_of(std::int32_t p) {
+  const auto& parameter = script_.parameters[static_cast<std::size_t>(p)];
+  const bool lookup = parameter.owner == Owner::EmbedTokens && !run_.model.tied_embeddings;
+  const bool lowered = parameter.shape.size() == 2 && !lookup;
+  return run_.ds.torch_autocast && !lowered ? buckets_.back() : buckets_.front();
+}
 
 // S12:setup_buckets: all of them at the first hook, whatever will be in them.
 void Zero12::setup_buckets() {
   if (std::exchange(ready_, true)) return;
   ++micro_step_;
   if (buckets_.empty()) {
-    buckets_.resize(1);
-    buckets_.front().communication_width = run_.ds.communication_data_type ? width(*run_.ds.communication_data_type).count : width_;
+    buckets_.resize(run_.ds.torch_autocast ? 2 : 1);
+    buckets_.back().communication_width = 4;
+    buckets_.front().communication_width = run_.ds.torch_autocast ? 2 : run_.ds.communication_data_type ? width(*run_.ds.communication_data_type).count : width_;
   }
   for (auto& bucket : buckets_) bucket.index = 0;
   if (!contiguous()) return;
@@ -70,11 +78,19 @@ void Zero12::add_to_bucket(std::int32_t p) {
   bucket.parameters.push_back(p);
 }
 
-// S12:reduce_ipg_grads.
+// S12:reduce_ipg_grads: all reductions first, then what becomes of the gradients.
 void Zero12::flush(Bucket& bucket) {
+  reduce(bucket);
+  hand_out(bucket);
+}
+
+void Zero12::reduce(Bucket& bucket) {
   if (bucket.parameters.empty()) return;
   if (contiguous()) average(bucket);
   else reduce_uncontiguous(bucket);
+}
+
+void Zero12::hand_out(Bucket& bucket) {
   for (const auto p : bucket.parameters) {
     if (!stage2()) {
       if (contiguous() && place(p).owned) copy_to_partition(p);
@@ -213,7 +229,8 @@ void Zero12::release_buckets() {
 
 // S12:independent_gradient_partition_epilogue.
 void Zero12::epilogue() {
-  for (auto& bucket : buckets_) flush(bucket);
+  for (auto& bucket : buckets_) reduce(bucket);
+  for (auto& bucket : buckets_) hand_out(bucket);
   if (overlap()) {
     recorder_.synchronize();
     for (const auto p : previous_reduced_) storages_.release(grad(p));
