@@ -1,6 +1,7 @@
 // Drives random histories through torch's own CUDA caching allocator and through ours, and compares
 // after every step what each traced, every statistic and, now and then, the table of segments.
-//   allocator_differential [--events N] [--seed S] [--episode SEED] [--out result.json]
+//   allocator_differential [--events N] [--seconds T] [--seed S] [--episode SEED] [--out FILE]
+// Ends after so many events or seconds, whichever comes first: a device under load is slow to map.
 // Exit code 1 on a difference, which is reduced to a short list of steps first.
 #include <algorithm>
 #include <chrono>
@@ -300,12 +301,14 @@ Episode reduce(TorchAllocator& torch, Device& device, Episode episode) {
 
 int differential(int argc, char** argv) {
   std::int64_t events = 1'000'000;
+  double most_seconds = 1e9;
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> only;
   std::string out;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i], value = argv[i + 1];
     if (option == "--events") events = std::stoll(value);
+    if (option == "--seconds") most_seconds = std::stod(value);
     if (option == "--seed") seed = std::stoull(value);
     if (option == "--episode") only = std::stoull(value);
     if (option == "--out") out = value;
@@ -313,11 +316,15 @@ int differential(int argc, char** argv) {
   Device device = open_device();
   TorchAllocator torch(kStreams);
   const auto start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   Totals totals;
   const ConfComparison conf = compare_conf_strings(torch, device.rules, seed, 20'000);
   std::optional<Mismatch> found;
   if (!conf.difference.empty()) std::printf("configuration: %s\n", conf.difference.c_str());
-  for (std::uint64_t n = seed * 1'000'003; totals.steps < events && !found; ++n) {
+  for (std::uint64_t n = seed * 1'000'003;
+       totals.steps < events && elapsed() < most_seconds && !found; ++n) {
     Episode episode = make_episode(only.value_or(n), device.rules, kStreams, 2000);
     found = run(torch, device, episode, totals);
     if (!found && only) break;
@@ -326,6 +333,7 @@ int differential(int argc, char** argv) {
                 " MiB) at step %zu: %s\n",
                 episode.seed, episode.conf.c_str(), episode.limit.count >> 20,
                 episode.capacity.count >> 20, found->step, found->what.c_str());
+    std::fflush(stdout);  // reducing takes long on a real device
     episode.steps.resize(std::min(episode.steps.size(), found->step + 1));
     episode = reduce(torch, device, episode);
     const auto again = run(torch, device, episode, totals);
@@ -333,8 +341,6 @@ int differential(int argc, char** argv) {
                 again ? again->what.c_str() : "gone");
     for (const Step& s : episode.steps) std::printf("  %s\n", text(s).c_str());
   }
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   char result[1024];
   std::snprintf(
       result, sizeof result,
@@ -345,7 +351,7 @@ int differential(int argc, char** argv) {
       ", \"conf_strings\": %zu, \"differences\": %d, \"seconds\": %.1f }\n",
       device.name.c_str(), device.torch.c_str(), seed, totals.steps, totals.traced, totals.episodes,
       totals.ooms, totals.frees, totals.maps, totals.snapshots, conf.compared,
-      (found ? 1 : 0) + (conf.difference.empty() ? 0 : 1), seconds);
+      (found ? 1 : 0) + (conf.difference.empty() ? 0 : 1), elapsed());
   std::fputs(result, stdout);
   if (!out.empty()) std::ofstream(out) << result;
   std::fflush(stdout);
