@@ -212,7 +212,8 @@ class Parser {
     }
   }
   std::int64_t megabytes(std::int64_t mb) const {
-    return mb > kUnlimited / kMiB ? kUnlimited : mb * kMiB;
+    // A size_t there: -1 is the most.
+    return mb < 0 || mb > kUnlimited / kMiB ? kUnlimited : mb * kMiB;
   }
 
   double number() {

@@ -81,6 +81,14 @@ TEST_CASE("bad configuration strings are refused in PyTorch's words", "[allocato
   CHECK(refusal(conf, 6) == before);
 }
 
+TEST_CASE("a negative segment size wraps to the largest size_t", "[allocator]") {
+  CHECK(refusal("max_split_size_mb:64,large_segment_size_mb:-1", 11) ==
+        "CachingAllocator option max_split_size_mb too small, must be >= 17592186044415");
+  CHECK(refusal("large_segment_size_mb:-1", 11).empty());
+  CHECK(parse_alloc_conf("max_split_size_mb:-1", allocator_rules({2, 6})).max_split_size ==
+        AllocatorOptions{}.max_split_size);
+}
+
 TEST_CASE("a refused key comes with the way to mend it", "[allocator]") {
   const auto [conf, fix] = GENERATE(table<std::string, std::string>({
       {"expandable_segment:True", "did you mean expandable_segments?"},

@@ -75,10 +75,8 @@ std::string random_conf(std::mt19937_64& random) {
     if (random() % 2) {
       conf += good[random() % good.size()];
     } else {
-      // A segment of 2^64 bytes is torch's to keep: ours are signed.
-      std::string key = words[random() % words.size()];
-      if (key == "large_segment_size_mb") key += ":30,max_split_size_mb";
-      conf += key + (random() % 10 == 0 ? "=" : ":") + words[random() % words.size()];
+      conf += words[random() % words.size()] + (random() % 10 == 0 ? "=" : ":") +
+              words[random() % words.size()];
     }
   }
   return conf;
