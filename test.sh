@@ -24,8 +24,7 @@ python_environment() {
   local wanted stamp=.venv/.requirements
   wanted=$(python3 --version; sha256sum <tests/python/requirements.txt)
   if [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then return 0; fi
-  python3 -c 'import ensurepip, venv' 2>/dev/null || require_packages -- python3-venv
-  echo "installing the Python packages of tests/python/requirements.txt into .venv (some minutes, 6 GB)" >&2
+  echo "installing the Python packages of tests/python/requirements.txt into .venv (some minutes, 5 GB)" >&2
   python3 -m venv --clear .venv
   # DeepSpeed comes as source; its kernels are compiled where they run, not here.
   DS_BUILD_OPS=0 quietly .venv/bin/python -m pip install --disable-pip-version-check --no-compile \
@@ -35,12 +34,16 @@ python_environment() {
 
 require_packages "${build_tools[@]}" git:git shellcheck:shellcheck python3:python3 -- \
   "${build_libraries[@]}" catch2 libbenchmark-dev
-$quick || python_environment
-
-if ! $quick; then  # first, so that the last lines printed are those of the whole set
+if ! $quick; then
+  python3 -c 'import ensurepip, venv' 2>/dev/null || require_packages -- python3-venv
+  python_environment &  # downloads while the compiler works
+  environment=$!
+  trap wait EXIT  # nothing goes on after a build that failed
+  # The sanitizers first, so that the last lines printed are those of the whole set.
   cmake --preset dev -DZPLAN_PYTHON_TESTS=OFF
   cmake --build --preset dev
   ctest --preset dev -j "$(nproc)"
+  wait "$environment"
 fi
 options=(-DZPLAN_PYTHON_TESTS=ON)
 if $quick; then options=(-DZPLAN_PYTHON_TESTS=OFF); fi
