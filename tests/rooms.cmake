@@ -1,4 +1,5 @@
-# A room includes itself and the rooms before it; a library stays home.
+# A room includes itself and the rooms before it; a library stays home; a type's name is given once, since two classes
+# of one name in one namespace are undefined behaviour that no compiler reports.
 set(rooms units spec allocator inventory step time plan io cli)
 set(home_Eigen plan)
 set(home_nlohmann io)
@@ -25,5 +26,17 @@ foreach(file ${files})
     elseif(from STREQUAL "allocator" AND NOT to STREQUAL "allocator" AND NOT to STREQUAL "units" AND NOT to_rank EQUAL -1)
       message(SEND_ERROR "src/${file}: the allocator knows only units, not '${to}/'")
     endif()
+  endforeach()
+endforeach()
+
+file(GLOB_RECURSE headers ${SRC}/*.h)
+foreach(header ${headers})
+  file(STRINGS ${header} types REGEX "^(struct|class|enum class) [A-Za-z0-9_]+.*{")
+  foreach(line ${types})
+    string(REGEX REPLACE "^(struct|class|enum class) ([A-Za-z0-9_]+).*" "\\2" type ${line})
+    if(DEFINED defined_${type})
+      message(SEND_ERROR "${header}: '${type}' is also a type of ${defined_${type}}")
+    endif()
+    set(defined_${type} ${header})
   endforeach()
 endforeach()

@@ -32,14 +32,14 @@ std::map<StreamId, StreamId> stream_roles(const RecordedHistory& history) {
 }
 
 struct Recorded {
-  std::vector<std::vector<Change>> changes;          // by phase
-  std::vector<std::vector<std::size_t>> entries;     // where each change stands
+  std::vector<std::vector<Request>> requests;          // by phase
+  std::vector<std::vector<std::size_t>> entries;     // where each request stands
 };
 
-Recorded recorded_changes(const RecordedHistory& history) {
+Recorded recorded_requests(const RecordedHistory& history) {
   const auto roles = stream_roles(history);
   Recorded out;
-  out.changes.resize(history.marks.size());
+  out.requests.resize(history.marks.size());
   out.entries.resize(history.marks.size());
   std::map<std::int64_t, std::int64_t> requested;    // by address
   std::size_t phase = 0;
@@ -53,20 +53,20 @@ Recorded recorded_changes(const RecordedHistory& history) {
     } else if (e.action != TraceAction::FreeRequested || !requested.count(e.address)) {
       continue;
     }
-    out.changes[phase].push_back({e.action == TraceAction::Alloc, roles.at(e.stream), requested[e.address]});
+    out.requests[phase].push_back({e.action == TraceAction::Alloc, roles.at(e.stream), requested[e.address]});
     out.entries[phase].push_back(i);
   }
   return out;
 }
 
 struct Simulated {
-  std::vector<std::vector<Change>> changes;
+  std::vector<std::vector<Request>> requests;
   std::vector<std::vector<std::string>> names;
 };
 
-Simulated simulated_changes(const SimulatedHistory& history) {
+Simulated simulated_requests(const SimulatedHistory& history) {
   Simulated out;
-  out.changes.resize(history.phases.size());
+  out.requests.resize(history.phases.size());
   out.names.resize(history.phases.size());
   std::vector<std::int64_t> bytes(history.blocks.size(), 0);
   std::size_t phase = 0;
@@ -77,17 +77,17 @@ Simulated simulated_changes(const SimulatedHistory& history) {
     if (!allocates && e.action != Action::Free && e.action != Action::FreeRequested) continue;
     const auto block = static_cast<std::size_t>(e.block);
     if (allocates) bytes[block] = e.bytes;
-    out.changes[phase].push_back({allocates, e.stream, bytes[block]});
+    out.requests[phase].push_back({allocates, e.stream, bytes[block]});
     const auto& info = history.blocks[block];
     out.names[phase].push_back(history.labels[info.label].text + (info.index >= 0 ? " " + std::to_string(info.index) : ""));
   }
   return out;
 }
 
-std::string describe(const Change& change, const std::string& what) {
+std::string describe(const Request& request, const std::string& what) {
   static const char* const streams[] = {"compute", "gather", "reduce"};
-  return std::string(change.allocates ? "allocates " : "frees ") + text_exact(Bytes{change.bytes}) + " on " +
-         streams[change.stream] + ": " + what;
+  return std::string(request.allocates ? "allocates " : "frees ") + text_exact(Bytes{request.bytes}) + " on " +
+         streams[request.stream] + ": " + what;
 }
 
 }  // namespace
@@ -104,25 +104,25 @@ double AgreementReport::training() const {
 
 AgreementReport agreement_report(const RecordedHistory& history, const Run& run) {
   const auto simulated_history = simulate_events(run);
-  const auto recorded = recorded_changes(history);
-  const auto simulated = simulated_changes(simulated_history);
+  const auto recorded = recorded_requests(history);
+  const auto simulated = simulated_requests(simulated_history);
   const auto replayed = replay(simulated_history.events, allocator_options(run));
   AgreementReport report;
-  for (std::size_t i = 0; i < history.marks.size() && i < simulated.changes.size(); ++i) {
+  for (std::size_t i = 0; i < history.marks.size() && i < simulated.requests.size(); ++i) {
     PhaseAgreement p;
     p.phase = history.marks[i].name;
     const auto phase = simulated_history.phases[i].phase;
     p.training = phase == Phase::Forward || phase == Phase::Backward || phase == Phase::Step;
-    p.agreement = agreement(recorded.changes[i], simulated.changes[i]);
+    p.agreement = agreement(recorded.requests[i], simulated.requests[i]);
     if (p.agreement.recorded_at) {
       const auto at = *p.agreement.recorded_at;
       p.recorded_next = p.simulated_next = "ends here";
-      if (at < recorded.changes[i].size()) {
+      if (at < recorded.requests[i].size()) {
         const auto context = history.context[recorded.entries[i][at]];
-        p.recorded_next = describe(recorded.changes[i][at],
+        p.recorded_next = describe(recorded.requests[i][at],
                                    context >= 0 ? text(history.contexts[static_cast<std::size_t>(context)], 3) : "(freed)");
       }
-      if (at < simulated.changes[i].size()) p.simulated_next = describe(simulated.changes[i][at], simulated.names[i][at]);
+      if (at < simulated.requests[i].size()) p.simulated_next = describe(simulated.requests[i][at], simulated.names[i][at]);
     }
     if (p.training) {
       report.recorded_reserved_peak = std::max(report.recorded_reserved_peak, history.marks[i].figures.reserved_peak);

@@ -4,7 +4,7 @@
 
 namespace zplan {
 
-Agreement agreement(const std::vector<Change>& a, const std::vector<Change>& b) {
+Agreement agreement(const std::vector<Request>& a, const std::vector<Request>& b) {
   Agreement result{a.size(), b.size(), 0, std::nullopt, std::nullopt};
   std::size_t same = 0;
   while (same < a.size() && same < b.size() && a[same] == b[same]) ++same;

@@ -12,18 +12,18 @@
 namespace zplan {
 
 // One request of a program: it allocates, or drops its last reference.
-struct Change {
+struct Request {
   bool allocates = true;
   StreamId stream = 0;
   std::int64_t bytes = 0;  // as requested
-  friend bool operator==(const Change&, const Change&) = default;
+  friend bool operator==(const Request&, const Request&) = default;
 };
 
 struct Agreement {
   std::size_t recorded = 0, simulated = 0, matched = 0;
-  // First place where they part: indices of the next change of each.
+  // First place where they part: indices of the next request of each.
   std::optional<std::size_t> recorded_at, simulated_at;
-  // Matched changes over the longer sequence; 1 for two empty ones.
+  // Matched requests over the longer sequence; 1 for two empty ones.
   double ratio() const {
     const auto longer = recorded > simulated ? recorded : simulated;
     return longer == 0 ? 1.0 : static_cast<double>(matched) / static_cast<double>(longer);
@@ -31,6 +31,6 @@ struct Agreement {
 };
 
 // Myers' greedy algorithm: time O((n + m) d) with d differences.
-Agreement agreement(const std::vector<Change>& recorded, const std::vector<Change>& simulated);
+Agreement agreement(const std::vector<Request>& recorded, const std::vector<Request>& simulated);
 
 }  // namespace zplan
