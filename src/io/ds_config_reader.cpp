@@ -1,7 +1,5 @@
 #include "io/ds_config_reader.h"
 
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "io/ds_auto.h"
@@ -9,6 +7,7 @@
 #include "io/ds_precision_reader.h"
 #include "io/ds_zero_reader.h"
 #include "io/json.h"
+#include "io/lower_case.h"
 #include "io/suggest.h"
 #include "spec/error.h"
 
@@ -83,9 +82,7 @@ void read_optimizer(const JsonObject& root, DsConfigFile& read) {
   if (!root.has("optimizer")) return;
   const JsonObject optimizer = root.object("optimizer");
   if (!optimizer.has("type")) return;  // runtime/config.py:get_optimizer_name
-  read.optimizer_type = optimizer.text("type");
-  std::transform(read.optimizer_type.begin(), read.optimizer_type.end(), read.optimizer_type.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  read.optimizer_type = lower_case(optimizer.text("type"));
   if (optimizer.has("params")) read.torch_adam = optimizer.object("params").flag_or("torch_adam", false);
 }
 

@@ -1,11 +1,10 @@
 #include "io/ds_precision_reader.h"
 
-#include <algorithm>
-#include <cctype>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "io/ds_section.h"
+#include "io/lower_case.h"
 
 namespace zplan {
 namespace {
@@ -146,9 +145,7 @@ void read_precision(const JsonObject& root, const Versions& versions, DsConfig& 
     dtype(root.object("torch_autocast"), "dtype");
   }
   if (root.has("communication_data_type")) {
-    std::string name = root.text("communication_data_type");
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string name = lower_case(root.text("communication_data_type"));
     if (name != "fp32" && name != "fp16" && name != "bf16") {
       root.fail("communication_data_type", "'" + name + "' is not a type", "write fp32, fp16 or bf16");
     }

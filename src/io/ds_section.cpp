@@ -6,22 +6,18 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "io/lower_case.h"
+
 namespace zplan {
 namespace {
 using nlohmann::json;
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 // pydantic's lax bool: true/false, 0/1, and the strings it lists for them.
 std::optional<bool> as_flag(const json& value) {
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number() && (value == 0 || value == 1)) return value == 1;
   if (!value.is_string()) return std::nullopt;
-  const std::string word = lower(value.get<std::string>());
+  const std::string word = lower_case(value.get<std::string>());
   for (const char* yes : {"1", "true", "t", "yes", "y", "on"}) {
     if (word == yes) return true;
   }

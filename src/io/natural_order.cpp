@@ -3,10 +3,11 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "io/lower_case.h"
+
 namespace zplan {
 namespace {
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 }  // namespace
 
 bool natural_less(const std::string& a, const std::string& b) {
@@ -19,7 +20,7 @@ bool natural_less(const std::string& a, const std::string& b) {
       i = static_cast<std::size_t>(a_end - a.c_str());
       j = static_cast<std::size_t>(b_end - b.c_str());
     } else {
-      if (lower(a[i]) != lower(b[j])) return lower(a[i]) < lower(b[j]);
+      if (lower_case(a[i]) != lower_case(b[j])) return lower_case(a[i]) < lower_case(b[j]);
       ++i, ++j;
     }
   }

@@ -1,8 +1,9 @@
 #include "io/suggest.h"
 
 #include <algorithm>
-#include <cctype>
 #include <tuple>
+
+#include "io/lower_case.h"
 
 namespace zplan {
 namespace {
@@ -30,7 +31,7 @@ std::string name_key(const std::string& name) {
   std::string key;
   for (const char c : name) {
     if (c == ' ' || c == '-' || c == '_') continue;
-    key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    key += lower_case(c);
   }
   return key;
 }

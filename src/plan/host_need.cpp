@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "step/pinned_host.h"
+
 namespace zplan {
 namespace {
 
@@ -9,12 +11,16 @@ namespace {
 // loaded kernels (measured, docs/memory-model.md#host).
 constexpr Bytes kProcess{2'250'000'000};
 
-// torch's pinned allocator rounds to the next power of two and gives nothing back (CachingHostAllocator).
-std::int64_t rounded(std::int64_t bytes, bool pinned) {
-  if (!pinned || bytes <= 0) return std::max<std::int64_t>(bytes, 0);
-  std::int64_t power = 1;
-  while (power < bytes) power *= 2;
-  return power;
+// What a buffer takes; torch's pinned allocator rounds up and gives nothing back (CachingHostAllocator.h).
+std::int64_t kept(std::int64_t bytes, bool pinned) {
+  if (bytes <= 0) return 0;
+  return pinned ? PinnedHost::rounded(bytes) : bytes;
+}
+
+// Sub-groups of a partition: whole ones and a remainder. A real one ends with a whole tensor and is a little larger.
+std::int64_t kept_in_groups(std::int64_t bytes_an_element, std::int64_t elements, std::int64_t group, bool pinned) {
+  if (group <= 0) return 0;
+  return elements / group * kept(bytes_an_element * group, pinned) + kept(bytes_an_element * (elements % group), pinned);
 }
 
 }  // namespace
@@ -29,7 +35,7 @@ HostNeed host_need(const Shard& s, const Workload& w, const DsConfig& ds) {
     if (z.stage == 0 || z.offload_optimizer.device == OffloadDevice::None) return need;
     // stage_1_and_2.py:__init__: fp32 master, fp32 gradients, staging of updated parameters, a gradient buffer.
     const bool pin = z.offload_optimizer.pin_memory;
-    const std::int64_t fixed = 2 * rounded(4 * s.flat_part, pin) + rounded(lp * s.flat_part, pin) + rounded(lp * s.largest, pin);
+    const std::int64_t fixed = 2 * kept(4 * s.flat_part, pin) + kept(lp * s.flat_part, pin) + kept(lp * s.largest, pin);
     const std::int64_t accumulated = ds.gradient_accumulation_steps > 1 ? lp * s.touched : 0;
     (pin ? need.pinned : need.pageable) = {fixed + accumulated};
     need.pageable += Bytes{8 * s.flat_part};
@@ -38,18 +44,17 @@ HostNeed host_need(const Shard& s, const Workload& w, const DsConfig& ds) {
   }
   need.transient = {lp * s.part};  // defragmentation moves the partitions through the host (runtime/utils.py:defragment)
   const auto group = std::min(z.sub_group_size, s.part);
-  const auto groups = group > 0 ? ceil_div(s.part, group) : 0;
   if (z.offload_optimizer.device == OffloadDevice::Cpu) {
     const bool pin = z.offload_optimizer.pin_memory;
-    const std::int64_t gradients = groups * rounded(4 * (groups > 0 ? ceil_div(s.part, groups) : 0), pin) + rounded(accumulation * s.part, pin);
+    const std::int64_t gradients = kept_in_groups(4, s.part, group, pin) + kept(accumulation * s.part, pin);
     (pin ? need.pinned : need.pageable) = {gradients};
     need.pageable += Bytes{12 * s.part};
     need.transient = {std::max(need.transient.count, lp * group)};
   } else if (z.offload_optimizer.device == OffloadDevice::Nvme) {
-    need.pinned = {z.offload_optimizer.buffer_count * 4 * group + rounded(accumulation * s.part, z.offload_optimizer.pin_memory)};
+    need.pinned = {z.offload_optimizer.buffer_count * 4 * group + kept(accumulation * s.part, z.offload_optimizer.pin_memory)};
   }
   if (z.offload_param.device == OffloadDevice::Cpu) {
-    need.pinned += Bytes{rounded(lp * (s.part + s.frozen_part), true)};  // always pinned
+    need.pinned += Bytes{kept(lp * (s.part + s.frozen_part), true)};  // always pinned
   } else if (z.offload_param.device == OffloadDevice::Nvme) {
     need.pinned += Bytes{lp * (z.offload_param.buffer_count * z.offload_param.buffer_size +
                                std::min(z.offload_param.max_in_cpu, s.part + s.frozen_part))};

@@ -3,6 +3,7 @@
 // Derived in docs/stages-0-2.md#offload12.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <map>
 
@@ -14,9 +15,7 @@ class PinnedHost {
  public:
   explicit PinnedHost(Recorder& recorder) : recorder_(recorder) {}
   static constexpr std::int64_t rounded(std::int64_t bytes) {
-    std::int64_t size = 1;
-    while (size < bytes) size *= 2;
-    return size;
+    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
   }
   void allocate(std::int64_t bytes) {
     auto& idle = idle_[rounded(bytes)];
