@@ -7,6 +7,7 @@
 #include "cli/plan_options.h"
 #include "io/catalog.h"
 #include "io/json_text.h"
+#include "io/plan_differences.h"
 #include "io/plan_file.h"
 #include "io/record_reader.h"
 #include "io/report_json.h"
@@ -152,19 +153,28 @@ PlanOptions options_from(const std::string& path, const PlanOptions& typed) {
   return o;
 }
 
+int compare_plans(const std::vector<std::string>& paths, bool json, Console& console) {
+  const PlanDifferences d = plan_differences(DiskFiles(), paths.at(0), paths.at(1));
+  console.out << (json ? json_text(plan_differences_json(d)) + "\n" : plan_differences_text(d));
+  return 0;
+}
+
 }  // namespace
 
 void add_plan(Program& program) {
   struct Options {
     PlanOptions plan;
     std::string file;
+    std::vector<std::string> compared;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = program.app.add_subcommand("plan", "Find, explain and write the best configuration (the default command)");
   command->add_option("FILE", options->file, "The options from a JSON file; --json, --out and --no-files still count");
   add_plan_options(*command, options->plan);
+  command->add_option("--compare", options->compared, "Plan nothing; show how two plan.json differ")->expected(2)->type_name("A.json B.json");
   command->final_callback([&data = program.data, &action = program.action, options] {
     action = [&data, options](Console& console) {
+      if (!options->compared.empty()) return compare_plans(options->compared, options->plan.json, console);
       return run_plan(options->file.empty() ? options->plan : options_from(options->file, options->plan), data, console);
     };
   });

@@ -135,3 +135,15 @@ TEST_CASE("compare ends with 1 when a tolerance is exceeded", "[cli]") {
   CHECK(zplan_run({"compare", one, "--tolerance", "step_seconds=5%"}).code == 1);  // it was not timed
   CHECK(zplan_run({"compare", one, "--tolerance", "allocated=5%"}).code == 2);
 }
+
+TEST_CASE("plan --compare shows two plans that were written", "[cli]") {
+  const Folder a("compare-a"), b("compare-b");
+  for (const auto& [folder, stage] : {std::pair(&a, "stage=2"), std::pair(&b, "stage=3")}) {
+    REQUIRE(zplan_run({"--model", "qwen3-0.6b", "--gpus", "4xA100-40G", "--fix", stage, "--out", folder->path()}).code == 0);
+  }
+  const auto r = zplan_run({"--compare", a.path() + "/plan.json", b.path() + "/plan.json"});
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(r.out.find("ds_config/zero_optimization/stage") != std::string::npos);
+  CHECK(zplan_run({"--compare", a.path() + "/plan.json", b.path() + "/ds_config.json"}).code == 2);
+}
