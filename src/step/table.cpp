@@ -200,6 +200,11 @@ TableRows rows_from(const TableRows& rows, const std::string& step) {
   return {rows.begin() + static_cast<std::ptrdiff_t>(find_step(rows, step)), rows.end()};
 }
 
+TableRows append(TableRows rows, const TableRows& more) {
+  rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
+}
+
 TableBook::TableBook(const std::vector<TableText>& texts) {
   for (const auto& text : texts) {
     const auto rows = parse_rows(text.rows);

@@ -97,6 +97,7 @@ class TableBook {
 TableRows with_macro(TableRows rows, const std::string& from, const std::string& to);
 TableRows rows_until(const TableRows& rows, const std::string& step);       // including it
 TableRows rows_from(const TableRows& rows, const std::string& step);
+TableRows append(TableRows rows, const TableRows& more);
 // Rows of `patch` over `rows`, as a table with a base.
 TableRows replaced(TableRows rows, const TableRows& patch);
 TableRows parse_rows(const char* text);

@@ -1,0 +1,261 @@
+#include "step/layer_tables.h"
+
+#include <array>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "step/tables/all.h"
+#include "step/tables/eager_attention.h"
+#include "step/tables/masked_attention.h"
+
+namespace zplan {
+namespace {
+
+// Models without norms on q and k: the rotary embedding works on the projections themselves.
+TableRows without_qk_norm(TableRows rows, bool adapted) {
+  const std::pair<std::string, std::string> renamed[] = {
+      {"qn.y", adapted ? "q.y" : "q"}, {"kn.y", adapted ? "k.y" : "k"}, {"kn.dx", "kn.dy"}, {"qn.dx", "qn.dy"}};
+  TableRows out;
+  for (auto& row : rows) {
+    if (row.step == "q_norm" || row.step == "k_norm") continue;
+    for (const auto& [from, to] : renamed) {
+      const auto at = row.frees.find(from);
+      if (at != std::string::npos) row.frees.replace(at, from.size(), to);
+    }
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+// Linears of q, k and v with a bias (Qwen2): addmm and ZeRO-3's linear make the input gradient, then the weight's,
+// then the bias's. addmm's bias hook comes before its weight's, zero/linear.py's after.
+TableRows with_qkv_bias(TableRows rows, bool zero3) {
+  const std::array<std::array<const char*, 3>, 3> linears = {{{"v_proj", "v", "K"}, {"k_proj", "k", "K"}, {"q_proj", "q", "A"}}};
+  const auto cut = [](std::string& s, const std::string& what) {
+    const auto at = s.find(what);
+    if (at != std::string::npos) s.erase(at, what.size());
+    return at != std::string::npos;
+  };
+  for (auto& row : rows) {
+    // addmm adds the bias in cuBLASLt; zero/linear.py after a matmul.
+    if (!zero3 && row.step == "q_proj" && row.allocates.rfind("q=2NA", 0) == 0) row.allocates += " @cublaslt";
+    // The bias is summed before autograd adds up the input gradients: the weight's hook comes with it.
+    if (!zero3 && row.step == "sum 2") cut(row.frees, " hook:dWk");
+    if (!zero3 && row.step == "k_proj" && row.allocates.find("dWk") != std::string::npos) row.frees += " hook:dWk";
+    if (!zero3 && row.step == "q_proj" && cut(row.frees, " z3 hook:dWq")) row.frees += " hook:dWq z3";
+    for (const auto& [step, letter, columns] : linears) {
+      const std::string hook = std::string("hook:dW") + letter;
+      const auto at = row.frees.find(hook);
+      if (row.step != step || at == std::string::npos) continue;
+      const std::string bias = std::string("hook:db") + letter;
+      if (zero3) row.frees.insert(at + hook.size(), " " + bias);
+      else row.frees.insert(at, bias + " ");
+      row.frees.insert(0, "sem ws ");
+      if (row.allocates.rfind("dW", 0) == 0) {  // plain linear: weight first, now second
+        const auto space = row.allocates.find(' ');
+        row.allocates = row.allocates.substr(space + 1) + " " + row.allocates.substr(0, space);
+      }
+      row.allocates += std::string(" db") + letter + "=2" + columns + " ws=ws(N," + columns + ") sem=sem(N," + columns + ")";
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+bool full_precision(const Run& run) {
+  const bool fp32 = run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast;
+  return fp32 && run.ds.zero.stage < 3 && run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
+         run.workload.attention == Attention::Sdpa && !run.workload.kernels.any() && !run.model.experts;
+}
+
+bool liger_layers(const Run& run) {
+  const auto& k = run.workload.kernels;
+  return k.rms_norm && k.rope && k.swiglu && run.ds.zero.stage < 3 && run.ds.precision != Precision::Fp32 &&
+         run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
+         run.workload.attention == Attention::Sdpa && !run.workload.attention_mask && !run.model.experts;
+}
+
+bool holds_mask(const Run& run) {
+  return run.workload.attention == Attention::Eager || (run.workload.attention_mask && run.workload.attention == Attention::Sdpa);
+}
+
+bool passes_positions_first(const Model& model) { return model.model_type != "qwen2" && model.model_type != "qwen3"; }
+
+LayerTables::LayerTables(const Run& run)
+    : book_(table_book()), run_(run), zero3_(run.ds.zero.stage == 3),
+      adapted_(run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora),
+      fp32_adapters_(adapted_ && zero3_) {}
+
+TableRows LayerTables::forward(bool first) const {
+  if (run_.model.experts) return experts("LF", Part::Kept, "MF");
+  if (full_precision(run_)) return finished(book_.rows("FF"));
+  if (liger_layers(run_)) return finished(book_.rows("VF"));
+  if (!adapted_) return finished(attention(book_.rows("LF"), Part::Kept));
+  auto rows = book_.rows("LG");
+  if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
+  // Neither the frozen embedding's output nor the norm's weight takes a gradient.
+  for (auto& row : rows) {
+    if (first && !input_takes_gradient() && row.step == "input norm") row = with_macro({row}, "NZ", "NE").front();
+  }
+  return finished(quantized(rows));
+}
+
+TableRows LayerTables::forward_nothing_kept() const {
+  if (run_.model.experts) return experts("LE", Part::NothingKept, "ME");
+  if (!adapted_) return finished(region(attention(book_.rows("LE"), Part::NothingKept)));
+  auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GN"), "NZ", "NE");
+  const std::map<std::string, std::string> frees = {
+      {"sdpa", "cw lse seed off"}, {"silu", "^ gt.y"}, {"mul", "s u.y"}, {"residual 2", "d.y h1 ^"}};
+  for (auto& row : rows) {
+    if (frees.count(row.step)) row.frees = frees.at(row.step);
+    if (row.step == "o_proj") row.allocates += "{fr=o q.r k.r v.y a.y}";
+    if (row.step == "down") row.allocates += "{fr=p b.y}";
+  }
+  return finished(region(quantized(rows)));
+}
+
+TableRows LayerTables::recompute() const {
+  if (run_.workload.recompute.impl == RecomputeImpl::Reentrant) return forward(false);
+  if (run_.model.experts) return experts("LF", Part::Kept, "MR");
+  const auto rows = forward(false);
+  if (adapted_ && fp32_adapters_) {
+    return append(rows_until(rows, "mul"),
+                  {{"down", "d.y0=2NH d.xc=4NF d.la=4Nr d.lb=4NH", "d.lb d.y0 h1", "down_proj( d.base d.dropout d.lora_a d.lora_b("}});
+  }
+  // zero/linear.py saves its tensors after its matmul: down runs, then its output and h1 are dropped.
+  if (zero3_) {
+    auto stop = rows_until(rows, "down");
+    stop.back().modules = "down_proj(";
+    stop.back().frees = "d h1";
+    return stop;
+  }
+  if (adapted_) return append(rows_until(rows, "mul"), book_.rows(run_.workload.finetune == Finetune::Qlora ? "QT" : "GT"));
+  return append(rows_until(rows, "mul"), {{"stop", "", "h1", "down_proj("}});
+}
+
+TableRows LayerTables::top_backward(bool first) const {
+  auto rows = finished(book_.rows("VT"));
+  for (auto& row : rows) {
+    if (first && row.step == "rope") row.frees = "cos sin";
+  }
+  return rows;
+}
+
+TableRows LayerTables::lowest_forward() const {
+  auto rows = forward(false);
+  for (auto& row : rows) {
+    if (row.step == "input norm") row = with_macro({row}, "NF", "NG").front();
+  }
+  return rows;
+}
+
+TableRows LayerTables::lowest_backward() const {
+  auto rows = finished(book_.rows(zero3_ ? "LV" : "LW"));
+  for (auto& row : rows) {
+    if (row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
+  }
+  return rows;
+}
+
+TableRows LayerTables::backward(bool checkpointed, bool first) const {
+  auto rows = layer_backward(checkpointed, first);
+  if (!first) return rows;
+  // The rotary tables are used last by the query of the first layer; a checkpointed region holds them and the
+  // position ids as its arguments until its backward is done.
+  for (auto& row : rows) {
+    if (!checkpointed && row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
+    if (row.step == "rope") row.frees = "cos sin";  // Liger's rope saves both
+    const auto held = row.allocates.find("{xin=x}");
+    // Made to take a gradient, the embedding's output is a leaf that lives as long as the graph.
+    const std::string x = adapted_ && !zero3_ ? "}" : " x}";
+    if (held != std::string::npos) {
+      row.allocates.replace(held, 7, (passes_positions_first(run_.model) ? "{xin=<mask> pos sin cos" : "{xin=<mask> sin cos pos") + x);
+    }
+  }
+  return rows;
+}
+
+TableRows LayerTables::region(TableRows rows) const {
+  return run_.workload.recompute.impl == RecomputeImpl::Reentrant ? without_lse(std::move(rows)) : rows;
+}
+
+TableRows LayerTables::without_lse(TableRows rows) {
+  for (auto& row : rows) {
+    if (row.step != "sdpa") continue;
+    const auto made = row.allocates.find(" lse=4Nh"), freed = row.frees.find(" lse");
+    if (made == std::string::npos) continue;
+    row.allocates.erase(made, 8);
+    row.frees.erase(freed, 4);
+  }
+  return rows;
+}
+
+TableRows LayerTables::quantized(TableRows rows) const {
+  if (run_.workload.finetune != Finetune::Qlora) return rows;
+  for (const auto* kind : {"F", "B", "A", "I", "N", "C", "R", "E"}) {
+    rows = with_macro(std::move(rows), std::string("G") + kind, std::string("Q") + kind);
+  }
+  return rows;
+}
+
+TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
+  const bool reentrant = checkpointed && run_.workload.recompute.impl == RecomputeImpl::Reentrant;
+  if (adapted_) {
+    if (fp32_adapters_) return finished(book_.rows("LZ"));
+    const char* name = reentrant ? "LX" : checkpointed ? "LK" : first && !input_takes_gradient() ? "LI" : "LH";
+    return finished(quantized(book_.rows(name)));
+  }
+  if (full_precision(run_)) return finished(book_.rows("FB"));
+  if (liger_layers(run_)) return finished(book_.rows("VB"));
+  const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
+  if (run_.model.experts) {
+    const bool inside = checkpointed && !reentrant;
+    const auto attended = attention(book_.rows(name), inside ? Part::CheckpointedBackward : Part::Backward);
+    return finished(append(book_.rows(inside ? "MB" : "MW"), rows_from(attended, "o_proj")));
+  }
+  return finished(attention(book_.rows(name), checkpointed && !reentrant ? Part::CheckpointedBackward : Part::Backward));
+}
+
+TableRows LayerTables::experts(const char* layer, Part part, const char* feed_forward) const {
+  return finished(append(rows_until(attention(book_.rows(layer), part), "post norm"), book_.rows(feed_forward)));
+}
+
+TableRows LayerTables::attention(TableRows rows, Part part) const {
+  const bool masked = run_.workload.attention_mask && run_.workload.attention == Attention::Sdpa;
+  if ((run_.workload.attention != Attention::Eager && !masked) || adapted_) return rows;
+  const auto patch = [&](std::initializer_list<const char*> texts) {
+    TableRows out = std::move(rows);
+    for (const auto* text : texts) out = replaced(std::move(out), parse_rows(text));
+    return out;
+  };
+  using namespace tables;
+  if (masked) {
+    switch (part) {
+      case Part::Kept: return patch({KF.rows});
+      case Part::NothingKept: return patch({KE.rows});
+      case Part::Backward: return zero3_ ? patch({KB.rows, K3.rows}) : patch({KB.rows});
+      case Part::CheckpointedBackward: return zero3_ ? patch({KB.rows, K3.rows, KN.rows}) : patch({KB.rows, KC.rows});
+    }
+  }
+  switch (part) {
+    case Part::Kept: return patch({tables::EF.rows});
+    case Part::NothingKept: return patch({tables::EE.rows});
+    case Part::Backward: return zero3_ ? patch({tables::EB.rows, tables::EZ.rows}) : patch({tables::EB.rows});
+    case Part::CheckpointedBackward:
+      return zero3_ ? patch({tables::EB.rows, tables::EZ.rows, tables::EN.rows}) : patch({tables::EB.rows, tables::EC.rows});
+  }
+  return rows;
+}
+
+TableRows LayerTables::finished(TableRows rows) const {
+  if (run_.model.qkv_bias && !adapted_) rows = with_qkv_bias(std::move(rows), zero3_);
+  for (auto& row : rows) {
+    if (run_.model.qkv_bias && adapted_ && row.step == "q_proj") row = with_macro(with_macro({row}, "GF", "GL"), "GN", "GM").front();
+  }
+  return run_.model.qk_norm ? rows : without_qk_norm(std::move(rows), adapted_);
+}
+
+}  // namespace zplan

@@ -1,0 +1,64 @@
+// The event tables of one layer for a run's fine-tuning, attention, kernels, checkpointing and stage.
+#pragma once
+
+#include "spec/run.h"
+#include "step/table.h"
+
+namespace zplan {
+
+// fp32 end to end, with the plain linear of stages 0-2. Checkpointing, adapters and eager attention in fp32 use the
+// 16-bit tables.
+bool full_precision(const Run& run);
+
+// Liger's norms, rotary embedding and SwiGLU together, below ZeRO-3. A part of them, checkpointed layers and ZeRO-3 use
+// the tables of transformers' own modules.
+bool liger_layers(const Run& run);
+
+// The mask lives through the model's forward: eager always makes one, sdpa for a batch that is really padded.
+bool holds_mask(const Run& run);
+
+// Qwen2Model and Qwen3Model drop the embedding and the rotary tables before the position ids, other models after.
+bool passes_positions_first(const Model& model);
+
+// The tables of one layer for the run's fine-tuning, attention and stage.
+class LayerTables {
+ public:
+  explicit LayerTables(const Run& run);
+
+  // Kept for backward. first: the layer above the embedding.
+  TableRows forward(bool first) const;
+  // An evaluation: nothing kept, under no_grad.
+  TableRows evaluation() const { return without_lse(forward_nothing_kept()); }
+  // Nothing kept: a checkpointed region.
+  TableRows forward_nothing_kept() const;
+  // Run again inside the backward of a checkpointed layer.
+  TableRows recompute() const;
+  TableRows top_backward(bool first) const;
+  // The lowest trainable layer above frozen ones.
+  TableRows lowest_forward() const;
+  TableRows lowest_backward() const;
+  TableRows backward(bool checkpointed, bool first) const;
+
+ private:
+  enum class Part { Kept, NothingKept, Backward, CheckpointedBackward };
+  // A reentrant region runs under no_grad.
+  TableRows region(TableRows rows) const;
+  // sdpa returns its row sums only where autograd is on.
+  static TableRows without_lse(TableRows rows);
+  // enable_input_require_grads, which checkpointing asks for, makes the frozen embedding's output take a gradient.
+  bool input_takes_gradient() const { return run_.workload.recompute.any(); }
+  // bitsandbytes' 4-bit linears in place of the frozen ones.
+  TableRows quantized(TableRows rows) const;
+  TableRows layer_backward(bool checkpointed, bool first) const;
+  // Attention and norms of the dense layer, then the sparse feed-forward.
+  TableRows experts(const char* layer, Part part, const char* feed_forward) const;
+  // The attention of the run in place of sdpa's rows.
+  TableRows attention(TableRows rows, Part part) const;
+  TableRows finished(TableRows rows) const;
+
+  const TableBook& book_;
+  const Run& run_;
+  bool zero3_, adapted_, fp32_adapters_;
+};
+
+}  // namespace zplan
