@@ -21,10 +21,6 @@ void note_unread(const JsonObject& object, std::vector<Note>& notes) {
   }
 }
 
-void not_simulated(std::vector<Note>& notes, const std::string& what) {
-  notes.push_back({Note::Level::Warning, "not-simulated", what + " is not simulated: the figures are without it.", ""});
-}
-
 Kernels kernels(const JsonObject& workload) {
   Kernels kernels;
   for (const std::string& name : workload.texts("kernels")) {
@@ -58,10 +54,9 @@ Workload read_workload(const JsonObject& object, std::vector<Note>& notes) {
   for (const char* said_elsewhere : {"micro_batch", "grad_accum", "precision", "model_overrides"}) {
     object.ignore(said_elsewhere);
   }
-  // Of these only the usual value is simulated.
-  if (!object.flag_or("zero_init", true)) not_simulated(notes, "zero_init: false");
-  if (object.number_or("lora_dropout", 0) != 0) not_simulated(notes, "lora_dropout");
-  if (!object.flag_or("adapter_autocast", true)) not_simulated(notes, "adapter_autocast: false");
+  workload.adapter_autocast = object.flag_or("adapter_autocast", true);
+  workload.lora_dropout = object.number_or("lora_dropout", 0);
+  workload.zero_init = object.flag_or("zero_init", true);
   note_unread(object, notes);
   return workload;
 }

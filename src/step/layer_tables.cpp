@@ -63,19 +63,28 @@ TableRows with_qkv_bias(TableRows rows, bool zero3) {
   return rows;
 }
 
+char lower(char c) { return static_cast<char>(c - 'A' + 'a'); }
+
+// The tables of adapted linears with dropout have their names with a small first letter.
+TableRows with_dropout(TableRows rows) {
+  for (const std::string name : {"GF", "GL", "GN", "GM", "GB", "GA", "GI", "GC", "GR", "GE", "QF", "QN", "QB", "QA", "QI", "QC", "QR",
+                                 "QE", "ZE", "ZF", "ZB", "ZA", "ZC", "ZD", "ZG", "ZI", "ZT", "ZU", "ZV", "ZW", "ZX", "ZL"}) {
+    rows = with_macro(std::move(rows), name, std::string(1, lower(name[0])) + name[1]);
+  }
+  return rows;
+}
+
+void erase_name(std::string& cell, const std::string& name) {
+  const auto at = cell.rfind(name);
+  if (at != std::string::npos) cell.erase(at, name.size());
+}
+
 }  // namespace
 
 bool full_precision(const Run& run) {
   const bool fp32 = run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast;
   return fp32 && run.ds.zero.stage < 3 && run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
          run.workload.attention == Attention::Sdpa && !run.workload.kernels.any() && !run.model.experts;
-}
-
-bool liger_layers(const Run& run) {
-  const auto& k = run.workload.kernels;
-  return k.rms_norm && k.rope && k.swiglu && run.ds.zero.stage < 3 && run.ds.precision != Precision::Fp32 &&
-         run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
-         run.workload.attention == Attention::Sdpa && !run.workload.attention_mask && !run.model.experts;
 }
 
 bool holds_mask(const Run& run) {
@@ -87,25 +96,42 @@ bool passes_positions_first(const Model& model) { return model.model_type != "qw
 LayerTables::LayerTables(const Run& run)
     : book_(table_book()), run_(run), zero3_(run.ds.zero.stage == 3),
       adapted_(run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora),
-      fp32_adapters_(adapted_ && zero3_) {}
+      fp32_adapters_(adapted_ && zero3_ && run.workload.adapter_autocast),
+      dropout_(adapted_ && run.workload.lora_dropout > 0) {}
 
 TableRows LayerTables::forward(bool first) const {
   if (run_.model.experts) return experts("LF", Part::Kept, "MF");
   if (full_precision(run_)) return finished(book_.rows("FF"));
-  if (liger_layers(run_)) return finished(book_.rows("VF"));
-  if (!adapted_) return finished(attention(book_.rows("LF"), Part::Kept));
+  if (!adapted_) return finished(with_liger(attention(book_.rows("LF"), Part::Kept), run_, LigerPart::Kept, first));
   auto rows = book_.rows("LG");
   if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
   // Neither the frozen embedding's output nor the norm's weight takes a gradient.
   for (auto& row : rows) {
-    if (first && !input_takes_gradient() && row.step == "input norm") row = with_macro({row}, "NZ", "NE").front();
+    if (!first || input_takes_gradient()) continue;
+    if (row.step == "input norm") row = with_macro({row}, "NZ", "NE").front();
+    // The adapters keep copies of its output, the linears nothing.
+    if (zero3_ && (fp32_adapters_ || dropout_) && row.step == "o_proj") row.frees = "^ a.y";
   }
-  return finished(quantized(rows));
+  // Under dropout the adapters keep the dropped copy; the input is held by the frozen linear only in ZeRO-3.
+  for (auto& row : rows) {
+    if (!dropout_ || zero3_) break;
+    if (row.step == "o_proj") row.allocates += "{fr=a.y}";
+    if (row.step == "down") row.allocates += "{fr=p b.y}";
+  }
+  rows = finished(with_liger(quantized(rows), run_, LigerPart::Kept, first));
+  if (!first || input_takes_gradient()) return rows;
+  for (auto& row : rows) {
+    if (row.step != "q_proj" && row.step != "k_proj" && row.step != "v_proj") continue;
+    for (const auto& [kept, lowest] : {std::pair{"gF", "gY"}, {"gL", "gZ"}, {"qF", "qY"}, {"zF", "zY"}}) {
+      row = with_macro({row}, kept, lowest).front();
+    }
+  }
+  return rows;
 }
 
 TableRows LayerTables::forward_nothing_kept() const {
   if (run_.model.experts) return experts("LE", Part::NothingKept, "ME");
-  if (!adapted_) return finished(region(attention(book_.rows("LE"), Part::NothingKept)));
+  if (!adapted_) return finished(with_liger(region(attention(book_.rows("LE"), Part::NothingKept)), run_, LigerPart::NothingKept, false));
   auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GN"), "NZ", "NE");
   const std::map<std::string, std::string> frees = {
       {"sdpa", "cw lse seed off"}, {"silu", "^ gt.y"}, {"mul", "s u.y"}, {"residual 2", "d.y h1 ^"}};
@@ -114,34 +140,29 @@ TableRows LayerTables::forward_nothing_kept() const {
     if (row.step == "o_proj") row.allocates += "{fr=o q.r k.r v.y a.y}";
     if (row.step == "down") row.allocates += "{fr=p b.y}";
   }
-  return finished(region(quantized(rows)));
+  return finished(with_liger(region(quantized(rows)), run_, LigerPart::NothingKept, false));
 }
 
 TableRows LayerTables::recompute() const {
   if (run_.workload.recompute.impl == RecomputeImpl::Reentrant) return forward(false);
   if (run_.model.experts) return experts("LF", Part::Kept, "MR");
   const auto rows = forward(false);
-  if (adapted_ && fp32_adapters_) {
-    return append(rows_until(rows, "mul"),
-                  {{"down", "d.y0=2NH d.xc=4NF d.la=4Nr d.lb=4NH", "d.lb d.y0 h1", "down_proj( d.base d.dropout d.lora_a d.lora_b("}});
+  const std::string h1 = layer_kernels(run_).rms_norm ? "" : " h1";  // Liger's norm keeps it
+  if (adapted_) {
+    std::string end = zero3_ ? (fp32_adapters_ ? "Z4" : "Z2") : run_.workload.finetune == Finetune::Qlora ? "QT" : "GT";
+    if (dropout_) end[0] = lower(end[0]);
+    auto stop = book_.rows(end);
+    if (h1.empty()) erase_name(stop.back().frees, "h1");
+    return append(rows_until(rows, "mul"), stop);
   }
   // zero/linear.py saves its tensors after its matmul: down runs, then its output and h1 are dropped.
   if (zero3_) {
     auto stop = rows_until(rows, "down");
     stop.back().modules = "down_proj(";
-    stop.back().frees = "d h1";
+    stop.back().frees = "d" + h1;
     return stop;
   }
-  if (adapted_) return append(rows_until(rows, "mul"), book_.rows(run_.workload.finetune == Finetune::Qlora ? "QT" : "GT"));
-  return append(rows_until(rows, "mul"), {{"stop", "", "h1", "down_proj("}});
-}
-
-TableRows LayerTables::top_backward(bool first) const {
-  auto rows = finished(book_.rows("VT"));
-  for (auto& row : rows) {
-    if (first && row.step == "rope") row.frees = "cos sin";
-  }
-  return rows;
+  return append(rows_until(rows, "mul"), {{"stop", "", h1, "down_proj("}});
 }
 
 TableRows LayerTables::lowest_forward() const {
@@ -160,14 +181,25 @@ TableRows LayerTables::lowest_backward() const {
   return rows;
 }
 
-TableRows LayerTables::backward(bool checkpointed, bool first) const {
+bool LayerTables::has_top() const { return layer_kernels(run_).rms_norm; }
+
+LigerPart LayerTables::backward_part(bool checkpointed) const {
+  if (!checkpointed) return LigerPart::Backward;
+  return run_.workload.recompute.impl == RecomputeImpl::Reentrant ? LigerPart::Reentrant : LigerPart::InRegion;
+}
+
+TableRows LayerTables::backward(bool checkpointed, bool first, bool top) const {
+  const auto part = backward_part(checkpointed);
   auto rows = layer_backward(checkpointed, first);
+  if (top && part != LigerPart::Reentrant) rows = with_liger_top(std::move(rows), run_);
   if (!first) return rows;
   // The rotary tables are used last by the query of the first layer; a checkpointed region holds them and the
   // position ids as its arguments until its backward is done.
   for (auto& row : rows) {
-    if (!checkpointed && row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
-    if (row.step == "rope") row.frees = "cos sin";  // Liger's rope saves both
+    if (!checkpointed && row.step == "rotary q") {
+      if (layer_kernels(run_).rope) row.frees += " cos sin";  // Liger's saves both
+      else row.allocates += "{sin=sin cos=cos}";
+    }
     const auto held = row.allocates.find("{xin=x}");
     // Made to take a gradient, the embedding's output is a leaf that lives as long as the graph.
     const std::string x = adapted_ && !zero3_ ? "}" : " x}";
@@ -201,22 +233,34 @@ TableRows LayerTables::quantized(TableRows rows) const {
   return rows;
 }
 
+TableRows LayerTables::adapter_width(TableRows rows) const {
+  if (fp32_adapters_) return rows;
+  const std::pair<const char*, const char*> same_width[] = {{"ZH", "ZS"}, {"ZB", "ZT"}, {"ZA", "ZU"}, {"ZC", "ZV"},
+                                                            {"ZD", "ZW"}, {"ZG", "ZX"}, {"ZJ", "ZK"}, {"ZI", "ZL"}};
+  for (const auto& [fp32, same] : same_width) rows = with_macro(std::move(rows), fp32, same);
+  return rows;
+}
+
 TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
   const bool reentrant = checkpointed && run_.workload.recompute.impl == RecomputeImpl::Reentrant;
   if (adapted_) {
-    if (fp32_adapters_) return finished(book_.rows("LZ"));
-    const char* name = reentrant ? "LX" : checkpointed ? "LK" : first && !input_takes_gradient() ? "LI" : "LH";
-    return finished(quantized(book_.rows(name)));
+    const bool lowest = first && !input_takes_gradient();
+    if (zero3_) {
+      const char* name = reentrant ? "LY" : checkpointed ? "LZ" : lowest ? "LO" : "LM";
+      return finished(with_liger(adapter_width(book_.rows(name)), run_, backward_part(checkpointed), first));
+    }
+    const char* name = reentrant ? "LX" : checkpointed ? "LK" : lowest ? "LI" : "LH";
+    return finished(with_liger(quantized(book_.rows(name)), run_, backward_part(checkpointed), first));
   }
   if (full_precision(run_)) return finished(book_.rows("FB"));
-  if (liger_layers(run_)) return finished(book_.rows("VB"));
   const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
   if (run_.model.experts) {
     const bool inside = checkpointed && !reentrant;
     const auto attended = attention(book_.rows(name), inside ? Part::CheckpointedBackward : Part::Backward);
     return finished(append(book_.rows(inside ? "MB" : "MW"), rows_from(attended, "o_proj")));
   }
-  return finished(attention(book_.rows(name), checkpointed && !reentrant ? Part::CheckpointedBackward : Part::Backward));
+  const auto attended = attention(book_.rows(name), checkpointed && !reentrant ? Part::CheckpointedBackward : Part::Backward);
+  return finished(with_liger(attended, run_, backward_part(checkpointed), first));
 }
 
 TableRows LayerTables::experts(const char* layer, Part part, const char* feed_forward) const {
@@ -253,9 +297,10 @@ TableRows LayerTables::attention(TableRows rows, Part part) const {
 TableRows LayerTables::finished(TableRows rows) const {
   if (run_.model.qkv_bias && !adapted_) rows = with_qkv_bias(std::move(rows), zero3_);
   for (auto& row : rows) {
-    if (run_.model.qkv_bias && adapted_ && row.step == "q_proj") row = with_macro(with_macro({row}, "GF", "GL"), "GN", "GM").front();
+    if (run_.model.qkv_bias && adapted_ && !zero3_ && row.step == "q_proj") row = with_macro(with_macro({row}, "GF", "GL"), "GN", "GM").front();
   }
-  return run_.model.qk_norm ? rows : without_qk_norm(std::move(rows), adapted_);
+  if (!run_.model.qk_norm) rows = without_qk_norm(std::move(rows), adapted_);
+  return dropout_ ? with_dropout(std::move(rows)) : rows;
 }
 
 }  // namespace zplan

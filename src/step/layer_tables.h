@@ -2,6 +2,7 @@
 #pragma once
 
 #include "spec/run.h"
+#include "step/liger_rows.h"
 #include "step/table.h"
 
 namespace zplan {
@@ -9,10 +10,6 @@ namespace zplan {
 // fp32 end to end, with the plain linear of stages 0-2. Checkpointing, adapters and eager attention in fp32 use the
 // 16-bit tables.
 bool full_precision(const Run& run);
-
-// Liger's norms, rotary embedding and SwiGLU together, below ZeRO-3. A part of them, checkpointed layers and ZeRO-3 use
-// the tables of transformers' own modules.
-bool liger_layers(const Run& run);
 
 // The mask lives through the model's forward: eager always makes one, sdpa for a batch that is really padded.
 bool holds_mask(const Run& run);
@@ -33,11 +30,13 @@ class LayerTables {
   TableRows forward_nothing_kept() const;
   // Run again inside the backward of a checkpointed layer.
   TableRows recompute() const;
-  TableRows top_backward(bool first) const;
+  // Backward; top: the last layer, where it differs (has_top).
+  TableRows backward(bool checkpointed, bool first, bool top) const;
+  // Under Liger's norms.
+  bool has_top() const;
   // The lowest trainable layer above frozen ones.
   TableRows lowest_forward() const;
   TableRows lowest_backward() const;
-  TableRows backward(bool checkpointed, bool first) const;
 
  private:
   enum class Part { Kept, NothingKept, Backward, CheckpointedBackward };
@@ -49,7 +48,10 @@ class LayerTables {
   bool input_takes_gradient() const { return run_.workload.recompute.any(); }
   // bitsandbytes' 4-bit linears in place of the frozen ones.
   TableRows quantized(TableRows rows) const;
+  // ZeRO-3: adapters in fp32, or in the model's dtype.
+  TableRows adapter_width(TableRows rows) const;
   TableRows layer_backward(bool checkpointed, bool first) const;
+  LigerPart backward_part(bool checkpointed) const;
   // Attention and norms of the dense layer, then the sparse feed-forward.
   TableRows experts(const char* layer, Part part, const char* feed_forward) const;
   // The attention of the run in place of sdpa's rows.
@@ -58,7 +60,7 @@ class LayerTables {
 
   const TableBook& book_;
   const Run& run_;
-  bool zero3_, adapted_, fp32_adapters_;
+  bool zero3_, adapted_, fp32_adapters_, dropout_;
 };
 
 }  // namespace zplan

@@ -52,23 +52,28 @@ Script make_script(const Run& run) {
     auto& plain = s.layers[first][0];
     plain.forward = c.layer(tables.forward(first), Pass::Forward, first, drop_input);
     const Bound masks = holds_mask(run) ? Bound{{"mask", {"mask"}}} : Bound{};
-    plain.backward = c.layer(tables.backward(false, first), Pass::Backward, first, masks);
+    plain.backward = c.layer(tables.backward(false, first, false), Pass::Backward, first, masks);
     auto& checkpointed = s.layers[first][1];
     checkpointed.forward = c.layer(tables.forward_nothing_kept(), Pass::Forward, first, {});
     s.eval_layer[first] = c.layer(tables.evaluation(), Pass::Forward, first, drop_input);
-    s.has_top = liger_layers(run) && run.workload.kernels.fused_linear_cross_entropy;
-    if (s.has_top) s.top[first] = {plain.forward, c.layer(tables.top_backward(first), Pass::Backward, first, {})};
     if (run.workload.finetune == Finetune::Freeze) {
       s.frozen[first].forward = s.eval_layer[first];
       s.lowest[first].forward = c.layer(tables.lowest_forward(), Pass::Forward, first, drop_input);
       s.lowest[first].backward = c.layer(tables.lowest_backward(), Pass::Backward, first, {});
     }
     const auto again = c.layer(tables.recompute(), Pass::Forward, first, {});
-    checkpointed.backward = c.layer(tables.backward(true, first), Pass::Backward, first, masks, &again);
+    checkpointed.backward = c.layer(tables.backward(true, first, false), Pass::Backward, first, masks, &again);
+    s.has_top = tables.has_top();
+    if (s.has_top) {
+      s.top[first][0] = {plain.forward, c.layer(tables.backward(false, first, true), Pass::Backward, first, masks)};
+      s.top[first][1] = {checkpointed.forward, c.layer(tables.backward(true, first, true), Pass::Backward, first, masks, &again)};
+    }
     if (reentrant) {
       auto first_again = again;
       for (auto& i : first_again) i.recompute = true;
-      checkpointed.backward.insert(checkpointed.backward.begin(), first_again.begin(), first_again.end());
+      for (auto* backward : {&checkpointed.backward, &s.top[first][1].backward}) {
+        backward->insert(backward->begin(), first_again.begin(), first_again.end());
+      }
     }
   }
 
@@ -91,16 +96,19 @@ Script make_script(const Run& run) {
   // The last layer's output goes with the final norm's cast, the embedding with the model's forward, unless
   // checkpointing holds them as boundaries.
   std::vector<std::string> arguments;
+  const bool liger_norms = layer_kernels(run).rms_norm;
   if (!boundaries) {
     arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
+    // The first of Liger's norms keeps its input, unless nothing below it takes a gradient.
+    if (liger_norms && !adapted) arguments = {"pos"};
     if (holds_mask(run)) arguments.insert(arguments.begin(), "mask");
   }
   const Bound ends = {{"args", arguments}, {"xlast", {"xlast"}}};
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
   auto head = book.rows(fp32 ? (rows_many ? "FM" : "FH") : fused ? "HL" : rows_many ? "HM" : "HF");
-  const bool liger = liger_layers(run);
-  if (liger) head = fused ? book.rows("VL") : replaced(head, book.rows("VH"));
+  if (liger_norms) head = replaced(head, book.rows("VH"));
+  if (liger_norms && fused) head = replaced(head, book.rows("VL"));
   const bool freeze = run.workload.finetune == Finetune::Freeze;
   const bool frozen_head = adapted || (freeze && tied);
   if (adapted) head = with_macro(head, "NF", "NZ");
@@ -113,7 +121,8 @@ Script make_script(const Run& run) {
   }
   s.forward_end = c.outer(head, Pass::Forward, ends);
   const std::vector<std::string> all_arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
-  s.eval_end = c.outer(book.rows("VE"), Pass::Forward, {{"args", all_arguments}, {"xlast", {"xlast"}}});
+  const auto evaluation = liger_norms ? replaced(book.rows("VE"), book.rows("VG")) : book.rows("VE");
+  s.eval_end = c.outer(evaluation, Pass::Forward, {{"args", all_arguments}, {"xlast", {"xlast"}}});
   auto loss = book.rows(fp32 ? "FL" : frozen_head ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
   const bool in_place = zero3 || run.workload.kernels.fused_linear_cross_entropy;
@@ -124,8 +133,14 @@ Script make_script(const Run& run) {
   if (kept_losses) loss = replaced(loss, book.rows(divided ? "OB" : "OA"));
   if (kept_losses && divided) s.backward_prologue = c.outer(book.rows("OP"), Pass::Backward, {});
   const std::string head_gradient = fused ? "gw" : "dWh";
-  if (fused) loss = replaced(loss, book.rows(liger ? "VK" : "HK"));
-  else if (liger) loss = replaced(loss, book.rows("VX"));
+  if (fused) loss = replaced(loss, book.rows("HK"));
+  if (liger_norms) {
+    loss = replaced(loss, book.rows("VK"));
+    // The final norm writes over the gradient it gets: without Liger's loss the head's input gradient.
+    for (auto& row : loss) {
+      if (const auto at = row.allocates.find("f.dy=2NH"); at != std::string::npos) row.allocates.replace(at, 4, "dout");
+    }
+  }
   if (adapted) loss = with_macro(loss, "NB", "N0");
   // A tied head's gradient waits inside autograd for the embedding's. An untied one's hook follows MmBackward at once;
   // from an autograd function of Python's (ZeRO-3's linear, Liger's loss) it runs in the norm's backward.

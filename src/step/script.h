@@ -61,8 +61,8 @@ struct Script {
   // Finetune::Freeze without checkpointing, [layer is the first one]: frozen layers (no backward), and the first
   // trainable one.
   LayerScript frozen[2], lowest[2];
-  // The top layer where it differs: under Liger's loss and norms. [layer is the first one]
-  LayerScript top[2];
+  // The top layer where it differs: under Liger's norms. [layer is the first one][layer is checkpointed]
+  LayerScript top[2][2];
   bool has_top = false;
   std::vector<Label> labels;
   std::int32_t outer_slots = 0, layer_slots = 0;

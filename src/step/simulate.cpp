@@ -21,7 +21,7 @@ SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder,
     if (frozen && l <= run.workload.freeze_layers) {
       return l < run.workload.freeze_layers ? script.frozen[l == 0] : script.lowest[l == 0];
     }
-    if (script.has_top && l + 1 == layers) return script.top[l == 0];
+    if (script.has_top && l + 1 == layers) return script.top[l == 0][run.workload.recompute.at(l)];
     return script.layers[l == 0][run.workload.recompute.at(l)];
   };
   // The first tensor of the process opens the small pool.

@@ -82,7 +82,7 @@ const char* macro_parameters(char first) {
   switch (first) {
     case 'N': return "RC";
     case 'R': return "C";
-    case 'G': case 'Q': case 'Z': return "IO";
+    case 'G': case 'Q': case 'Z': case 'g': case 'q': case 'z': return "IO";
     case 'I': return "Z";
     default: return "";
   }

@@ -13,7 +13,7 @@ namespace {
 std::vector<std::int64_t> widths(const Run& run, const std::vector<Parameter>& parameters) {
   std::vector<std::int64_t> out;
   for (const auto& p : parameters) {
-    out.push_back(p.adapter() || run.ds.torch_autocast ? 4 : width(run.ds.precision).count);
+    out.push_back((p.adapter() && run.workload.adapter_autocast) || run.ds.torch_autocast ? 4 : width(run.ds.precision).count);
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include "step/tables/liger.h"
 #include "step/tables/lora.h"
 #include "step/tables/lora_checkpointing.h"
+#include "step/tables/lora_dropout.h"
 #include "step/tables/lora_zero3.h"
 #include "step/tables/masked_attention.h"
 #include "step/tables/model_ends.h"
@@ -24,9 +25,14 @@ const TableBook& table_book() {
   using namespace tables;
   static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LE, LN, LC, LR, R3, EF, EE, EB, EZ, EN, EC,
                                GF, GB, GD, GA, QF, QB, QA, GI, QI, GL, LG, LH, LI,
-                               GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZD, ZA, LZ, ME, MR, MF, IP, IQ, MB, MW,
+                               GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZA, ZC, ZD, ZG, ZJ, ZI, ZS, ZT, ZU, ZV, ZW, ZX,
+                               ZK, ZL, Z4, Z2, LM, LO, LZ, LY, ME, MR, MF, IP, IQ, MB, MW,
                                PF, P3, PB, PE, PK, KF, KE, KB, K3, KC, KN, HF, VE, HM, HB, HZ, H3, Z3, HK, UB, UR, OP, OB, OA, OE, OR, OQ, HE, E3, ES, EU, BE, BR, HL,
-                               NK, NL, NM, NV, VF, VB, VT, VH, VL, VK, VX, NG, NW, LW, LV, NS, NT, NU, RS, RT, FF, FB, PS, FH, FM, FL, FT, FU});
+                               NK, NX, NV, NL, NC, NM, VF, VN, VQ, VP, VB, V3, VC, VD, VR, VS, VT, VU, RV, RW, SF, SE, SB, VH, VL, VG, VK,
+                               NG, NW, LW, LV, NS, NT, NU, RS, RT, FF, FB, PS, FH, FM, FL, FT, FU,
+                               DGF, DGL, DQF, DGY, DGZ, DQY, DGN, DGM, DQN, DGB, DQB0, DQB, DGA, DQA, DGI, DQI, DGC, DGR, DQC0, DQC,
+                               DQR0, DQR, DGE, DQE, DGT, DQT, DZE, DZF, DZY, DZB, DZA, DZC, DZD, DZG, DZI, DZT, DZU, DZV, DZW, DZX,
+                               DZL, DZ4, DZ2});
   return book;
 }
 

@@ -1,5 +1,6 @@
 // Liger's RMSNorm, rotary embedding and SwiGLU (linkedin/Liger-Kernel ops/rms_norm.py, rope.py, swiglu.py), patched in
-// before construction, below ZeRO-3: the norm keeps its input and rstd, the others work in place.
+// before construction: each a set of rows over those of a layer's other tables, so that any of them can be on. The norm
+// keeps its input and rstd and writes the input's gradient over the incoming one; the others work in place.
 // The rows are those of docs/memory-model.md#event-tables; step/table.h tells how they are read.
 #pragma once
 
@@ -7,84 +8,136 @@
 
 namespace zplan::tables {
 
-// Norm forward.
+// Norm forward, and with nothing kept.
 inline constexpr TableText NK{"NK", "", R"(
   norm | y=2RC rs=4R
 )"};
-// Backward: the input's gradient is written over dy; one partial weight gradient a multiprocessor.
+inline constexpr TableText NX{"NX", "", R"(
+  norm | y=2RC rs=4R | rs
+)"};
+
+// Backward: one partial weight gradient a multiprocessor. dW is made whether or not the weight trains. Where autograd
+// adds the input's gradient to the running one at once, the caller frees dy and then hands dw over.
+inline constexpr TableText NV{"NV", "", R"(
+  norm | wp=4CP ds=4C dw=2C | ds wp <x> weight:w rs <xin>
+)"};
 inline constexpr TableText NL{"NL", "", R"(
+  norm | wp=4CP ds=4C dw=2C | ds wp <x> weight:w rs <xin> dx:=dy hook:dw
+)"};
+// The incoming gradient is a transposed view: ops/utils.py ensure_contiguous copies it.
+inline constexpr TableText NC{"NC", "", R"(
+  norm | cy=2RC wp=4CP ds=4C dw=2C | ds wp dy <x> weight:w rs dx:=cy hook:dw
+)"};
+// The final norm, whose dx is the running gradient already.
+inline constexpr TableText NM{"NM", "", R"(
   norm | wp=4CP ds=4C dw=2C | ds wp <x> rs hook:<head> hook:dw
 )"};
-// Backward, added into the running gradient in place.
-inline constexpr TableText NM{"NM", "", R"(
-  norm | wp=4CP ds=4C dw=2C | ds wp <x> rs dy hook:dw
-)"};
-// Backward of the top layer's post norm: the caller adds dy to a gradient that Liger's loss still holds.
-inline constexpr TableText NV{"NV", "", R"(
-  norm | wp=4CP ds=4C dw=2C | ds wp <x> rs
-)"};
 
-// layer forward.
+// RMSNorm in a layer's forward: h1 and x stay.
 inline constexpr TableText VF{"VF", "", R"(
-  input norm | NK[a](N,H)                        |                | layer( input_norm
-  q_proj     | q=2NA @cublas                     |                | self_attn( q_proj
-  q_norm     | NK[qn](Nh,D)                      |                | q_norm
-  k_proj     | k=2NK                             |                | k_proj
-  k_norm     | NK[kn](Ng,D)                      |                | k_norm
-  v_proj     | v=2NK                             |                | v_proj
-  sdpa       | seed=8 off=8 o=2NA lse=4Nh cw=256 | cw
-  o_proj     | ao=2NH                            |                | o_proj )self_attn
-  residual   | h1=2NH                            | ao
-  post norm  | NK[b](N,H)                        |                | post_norm
-  gate       | gt=2NF                            |                | mlp( gate_proj
-  up         | u=2NF                             |                | up_proj
-  mul        | p=2NF                             |                | act_fn
-  down       | d=2NH                             |                | down_proj )mlp
-  residual 2 | out=2NH                           | d              | )layer
+  input norm | NK[a](N,H)   |     | layer( input_norm
+  q_norm     | NK[qn](Nh,D) |     | q_norm
+  k_norm     | NK[kn](Ng,D) |     | k_norm
+  post norm  | NK[b](N,H)   |     | post_norm
+  residual 2 | out=2NH      | d ^ | )layer
 )"};
-
-// layer backward, plain linears; SwiGLU writes its gradients over gate and up.
+// Nothing kept.
+inline constexpr TableText VN{"VN", "", R"(
+  input norm | NX[a](N,H)   |     | layer( input_norm
+  q_norm     | NX[qn](Nh,D) | ^ q | q_norm
+  k_norm     | NX[kn](Ng,D) | ^ k | k_norm
+  post norm  | NX[b](N,H)   |     | post_norm
+)"};
+// Backward of the norms of q and k; without Liger's rotary embedding their gradients come in transposed, and the copies
+// of the rows after them are not needed.
+inline constexpr TableText VQ{"VQ", "", R"(
+  k_norm     | NL[kn](Ng,D){x=k} | | k_norm
+  q_norm     | NL[qn](Nh,D){x=q} | | q_norm
+)"};
+inline constexpr TableText VP{"VP", "", R"(
+  k_norm     | NC[kn](Ng,D){x=k} | | k_norm
+  reshape k  |                   | dkc:=kn.dx
+  q_norm     | NC[qn](Nh,D){x=q} | | q_norm
+  reshape q  |                   | dqc:=qn.dx
+)"};
+// Backward of the other two, stages 0-2: added into the running gradient in place.
 inline constexpr TableText VB{"VB", "", R"(
-  down       | dWd=2HF @cublas dp=2NF           | p hook:dWd dp       | layer( mlp( down_proj
-  up         | dWu=2HF z1=2NH                   | u hook:dWu          | up_proj
-  gate       | dWg=2HF z2=2NH                   | gt b.y              | gate_proj
-  sum        | b.dy=2NH                         | z1 z2 hook:dWg      | )mlp
-  post norm  | NM[b](N,H){x=h1}                 |                     | post_norm
-  o_proj     | dWo=2HA do=2NA                   | hook:dWo            | self_attn( o_proj
-  sdpa       | qn.dr=2NA kn.dr=2NK dv=2NK cw=CW | cw do kn.y qn.y v lse o off seed
-  rope
-  v_proj     | dWv=2HK z1=2NH                   | dv hook:dWv         | v_proj
-  k_norm     | NL[kn](Ng,D){x=k}                |                     | k_norm
-  k_proj     | dWk=2HK z2=2NH                   | kn.dr               | k_proj
-  sum 2      | a.dy=2NH                         | z1 z2 hook:dWk
-  q_norm     | NL[qn](Nh,D){x=q}                |                     | q_norm
-  q_proj     | dWq=2HA z3=2NH                   | qn.dr a.y z3 hook:dWq | q_proj
-  input norm | NM[a](N,H){x=x}                  |                     | input_norm )layer
+  post norm  | NV[b](N,H){x=h1}  | b.dy hook:b.dw | post_norm
+  input norm | NV[a](N,H){x=x}   | a.dy hook:a.dw | input_norm )layer
 )"};
-// The top layer under Liger's loss.
-inline constexpr TableText VT{"VT", "VB", R"(
-  post norm  | NV[b](N,H){x=h1}                 |                     | post_norm
-  top sum    | dh=2NH                           | dout b.dy hook:b.dw dout:=dh
+// Stage 3: the hook of the module stands between the norm and the sum.
+inline constexpr TableText V3{"V3", "", R"(
+  post norm  | NL[b](N,H){x=h1}  | ^ b.dx         | post_norm
+  input norm | NL[a](N,H){x=x}   | ^ a.dx         | input_norm )layer
+)"};
+// Inside non-reentrant checkpointing: the boundary goes with the region.
+inline constexpr TableText VC{"VC", "VB", R"(
+  input norm | NV[a](N,H){xin=x} | a.dy hook:a.dw | input_norm )layer
+)"};
+inline constexpr TableText VD{"VD", "V3", R"(
+  input norm | NL[a](N,H){xin=x} | ^ a.dx         | input_norm )layer
+)"};
+// Reentrant: the first sum is a new tensor, the boundary goes at the end.
+inline constexpr TableText VR{"VR", "VB", R"(
+  post norm  | NV[b](N,H){x=h1}  |                | post_norm
+  first sum  | dh=2NH            | b.dy hook:b.dw
+  input norm | NV[a](N,H)        | a.dy hook:a.dw | input_norm )layer
+)"};
+inline constexpr TableText VS{"VS", "V3", R"(
+  post norm  | NL[b](N,H){x=h1}  | ^              | post_norm
+  first sum  | dh=2NH            | b.dx
+  input norm | NL[a](N,H)        | ^ a.dx         | input_norm )layer
+)"};
+// The top layer: the gradient that the final norm returns is a view of the one it got, which autograd does not add to
+// in place (torch/csrc/autograd/input_buffer.cpp: the storage has two owners).
+inline constexpr TableText VT{"VT", "", R"(
+  post norm  | NV[b](N,H){x=h1}  |                | post_norm
+  top sum    | dh=2NH            | dout b.dy hook:b.dw dout:=dh
+)"};
+inline constexpr TableText VU{"VU", "", R"(
+  post norm  | NL[b](N,H){x=h1}  | ^              | post_norm
+  top sum    | dh=2NH            | dout b.dx dout:=dh
 )"};
 
-// Final norm, and Liger's loss, whose gradient of the norm's output becomes the running gradient.
-inline constexpr TableText VH{"VH", "HF", R"(
-  final norm    | NK[f](N,H)
-  model returns |                  | pos           | )model
+// Rotary embedding, in place on the contiguous tensors behind the transposed views; the gradients likewise, so that
+// they need no copies afterwards.
+inline constexpr TableText RV{"RV", "", R"(
+  rotary q   | | q.r:=qn.y
+  rotary k   | | k.r:=kn.y
 )"};
-inline constexpr TableText VL{"VL", "HL", R"(
-  final norm    | NK[f](N,H)                            |       | final_norm
-  model returns |                                       | pos   | )model
-  buffers       | dout=2NH gw=2VH l1=4N mk=N cn=8 cr=8N | cr cn
-)"};
-inline constexpr TableText VK{"VK", "HK", R"(
-  final norm  | NL[f](N,H){x=xlast head=HEAD} |    | model( final_norm
+inline constexpr TableText RW{"RW", "", R"(
+  rotary k   | | kn.dy:=kn.dr
+  rotary q   | | qn.dy:=qn.dr
+  reshape k  | | dkc:=kn.dx
+  reshape q  | | dqc:=qn.dx
 )"};
 
-// Without Liger's loss: the head's input gradient is the running gradient.
-inline constexpr TableText VX{"VX", "HB", R"(
-  lm_head     | dWh=2VH @cublas dout=2NH | gl f.y hook:<UNTIED> | lm_head
-  final norm  | NL[f](N,H){x=xlast head=HEAD} |    | model( final_norm
+// SwiGLU: silu and the product in one, its gradients written over gate and up.
+inline constexpr TableText SF{"SF", "", R"(
+  silu
+)"};
+inline constexpr TableText SE{"SE", "", R"(
+  silu
+  mul        | p=2NF | gt u
+)"};
+inline constexpr TableText SB{"SB", "", R"(
+  mul        |       | dp du:=u dg:=gt
+  silu
+)"};
+
+// Around the layers. The final norm keeps its input; Liger's loss makes the gradient of its output in the forward,
+// which becomes the running gradient.
+inline constexpr TableText VH{"VH", "", R"(
+  final norm | NK[f](N,H) |             | final_norm
+)"};
+inline constexpr TableText VL{"VL", "", R"(
+  buffers    | dout=2NH gw=2VH l1=4N mk=N cn=8 cr=8N | cr cn
+)"};
+inline constexpr TableText VG{"VG", "", R"(
+  final norm | NX[f](N,H) | ^ <xlast>   | final_norm
+)"};
+inline constexpr TableText VK{"VK", "", R"(
+  final norm | NM[f](N,H){x=xlast head=HEAD} | | model( final_norm
 )"};
 
 }  // namespace zplan::tables
