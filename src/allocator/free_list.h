@@ -1,7 +1,8 @@
 // The free blocks of one pool and stream, ordered by size and then by the release's tie-break.
-// A flat sorted array of one word a block: training keeps tens of free blocks, where shifting a
-// cache line or two beats any tree, and nothing is allocated once the array has grown to its
-// largest size.
+// A flat sorted array of one word a block: training keeps tens of free blocks, hundreds in deep
+// models, where shifting some cache lines beats any tree, and nothing is allocated once the array
+// has grown to its largest size. The tie-break looks blocks up, so it is asked as seldom as a
+// binary search allows.
 #pragma once
 
 #include <algorithm>
@@ -82,17 +83,17 @@ class FreeList {
     const auto precedes = [&](FreeEntry a, FreeEntry b) {
       return a.size() != b.size() ? a.word() < b.word() : before(a.block(), b.block());
     };
-    FreeEntry* e = entries_.data();
-    const std::size_t last = entries_.size() - 1;
-    while (at > 0 && precedes(entry, e[at - 1])) {
-      e[at] = e[at - 1];
-      --at;
+    FreeEntry *first = entries_.data(), *place = first + at, *end = first + entries_.size();
+    if (place > first && precedes(entry, place[-1])) {
+      FreeEntry* to = std::upper_bound(first, place - 1, entry, precedes);
+      std::move_backward(to, place, place + 1);
+      place = to;
+    } else if (place + 1 < end && precedes(place[1], entry)) {
+      FreeEntry* behind = std::lower_bound(place + 2, end, entry, precedes);
+      std::move(place + 1, behind, place);
+      place = behind - 1;
     }
-    while (at < last && precedes(e[at + 1], entry)) {
-      e[at] = e[at + 1];
-      ++at;
-    }
-    e[at] = entry;
+    *place = entry;
   }
 
   // Keeps the entries for which `keep` is true, in order.
