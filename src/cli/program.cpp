@@ -1,6 +1,7 @@
 #include "cli/program.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "cli/commands.h"
 #include "io/suggest.h"
@@ -73,6 +74,9 @@ int run_program(const std::vector<std::string>& arguments, const std::string& da
   } catch (const InputError& error) {
     report(error, console);
     return 2;
+  } catch (const std::exception& error) {
+    report(InputError("zplan", error.what(), "this is a fault of zplan, not of what it was given: please report the command line"), console);
+    return 3;
   }
 }
 
