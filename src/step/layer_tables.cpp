@@ -174,8 +174,10 @@ TableRows LayerTables::lowest_forward() const {
 }
 
 TableRows LayerTables::lowest_backward() const {
-  auto rows = finished(book_.rows(zero3_ ? "LV" : "LW"));
+  auto rows = finished(attention(book_.rows(zero3_ ? "LV" : "LW"), Part::Backward));
   for (auto& row : rows) {
+    // o_proj is the last to use dout, whichever attention's row it is.
+    if (row.step == "o_proj" && row.frees.rfind("dout", 0) != 0) row.frees.insert(0, "dout ");
     if (row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
   }
   return rows;
@@ -202,7 +204,9 @@ TableRows LayerTables::backward(bool checkpointed, bool first, bool top) const {
     }
     const auto held = row.allocates.find("{xin=x}");
     // Made to take a gradient, the embedding's output is a leaf that lives as long as the graph.
-    const std::string x = adapted_ && !zero3_ ? "}" : " x}";
+    const bool leaf = adapted_ && !zero3_;
+    const std::string x = leaf ? "}" : " x}";
+    if (leaf && checkpointed && row.step == "end") erase_name(row.frees, " x");
     if (held != std::string::npos) {
       row.allocates.replace(held, 7, (passes_positions_first(run_.model) ? "{xin=<mask> pos sin cos" : "{xin=<mask> sin cos pos") + x);
     }

@@ -163,7 +163,8 @@ Script make_script(const Run& run) {
   // CheckpointFunction holds its arguments until the graph goes with the loss; so do a leaf and its gradient.
   std::vector<std::string> arguments_held;
   if (boundaries && reentrant) arguments_held = {"sin", "cos", "pos"};
-  else if (boundaries && adapted && !zero3) arguments_held = {"dout", "emb"};
+  if (boundaries && reentrant && holds_mask(run)) arguments_held.insert(arguments_held.begin(), "mask");
+  if (boundaries && adapted && !zero3) arguments_held.insert(arguments_held.end(), {"dout", "emb"});
   s.backward_return = c.outer(book.rows(kept_losses ? (divided ? "OR" : "OQ") : loss_scaled(run) ? "BR" : "UR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}, {"held", arguments_held}});
   return c.finish();
 }

@@ -1,0 +1,86 @@
+// Every combination that can be asked for has events, and they balance: nothing is freed that is not alive, nothing is
+// left over, the parts sum to the peak. A table or a branch that lacks a case throws here, not in a user's hands.
+#include <exception>
+#include <string>
+
+#include "spec/error.h"
+#include "step/simulation.h"
+#include "tests/catch.h"
+
+using namespace zplan;
+
+namespace {
+
+Run small_run(const char* type) {
+  Run run;
+  run.model.model_type = type;
+  run.model.hidden = 256, run.model.intermediate = 512, run.model.layers = 3, run.model.vocab = 1000;
+  run.model.heads = 4, run.model.kv_heads = 2, run.model.head_dim = 64;
+  run.model.qk_norm = std::string(type) == "qwen3";
+  run.gpu.sm_count = 132;
+  run.gpu.cublas_workspace = MiB(32);
+  run.gpu.memory_total = GiB(40);
+  run.world_size = 4;
+  run.steps = 3;
+  run.workload.seq_len = 64;
+  run.workload.freeze_layers = 1;
+  return run;
+}
+
+constexpr Kernels kKernels[] = {{}, {true, false, false, false}, {false, true, true, true}, {true, true, true, true}};
+
+// FlashAttention takes 16 bits only.
+bool can_run(const Run& run) {
+  return run.ds.precision != Precision::Fp32 || (run.workload.attention != Attention::Flash && run.workload.finetune != Finetune::Qlora);
+}
+
+// "" if the run has balanced events, else what is wrong.
+std::string fault(const Run& run) {
+  try {
+    const auto s = simulate(run, Detail::Components);
+    Bytes sum;
+    for (const Bytes b : s.peak.by_component) sum += b;
+    if (sum != s.peak.allocated) return "parts do not sum to the peak";
+    if (s.peak.reserved < s.peak.allocated) return "reserved below allocated";
+    // Nothing is left over: the last two steps end with as much.
+    const auto n = s.phases.size();
+    const Bytes left = s.phases[n - 1].figures.allocated - s.phases[n - 4].figures.allocated;
+    return left.count == 0 ? "" : "a step leaves " + std::to_string(left.count) + " bytes";
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every combination of stage, precision, checkpointing, fine-tuning, attention and kernels has events", "[step]") {
+  const int stage = GENERATE(0, 1, 2, 3);
+  const auto finetune = GENERATE(Finetune::Full, Finetune::Lora, Finetune::Qlora, Finetune::Freeze);
+  const char* type = GENERATE("qwen3", "llama");
+  Run run = small_run(type);
+  run.ds.zero.stage = stage;
+  run.ds.zero.overlap_comm = stage == 3;
+  run.workload.finetune = finetune;
+  for (const auto precision : {Precision::Bf16, Precision::Fp16, Precision::Fp32}) {
+    for (const auto attention : {Attention::Sdpa, Attention::Flash, Attention::Eager}) {
+      for (const std::int64_t every : {0, 1, 2}) {
+        for (const auto impl : {RecomputeImpl::NonReentrant, RecomputeImpl::Reentrant}) {
+          for (std::size_t k = 0; k < std::size(kKernels); ++k) {
+            run.ds.precision = precision;
+            run.workload.attention = attention;
+            run.workload.recompute.every = every;
+            run.workload.recompute.impl = impl;
+            run.workload.kernels = kKernels[k];
+            if (!can_run(run) || (every == 0 && impl == RecomputeImpl::Reentrant)) continue;
+            // Kernels, norms of q and k, and fp16's loss scale meet in no table: one at a time.
+            if (k > 0 && (!run.model.qk_norm || precision == Precision::Fp16)) continue;
+            INFO("stage " << stage << ", " << type << ", finetune " << static_cast<int>(finetune) << ", precision "
+                          << static_cast<int>(precision) << ", attention " << static_cast<int>(attention) << ", recompute "
+                          << every << ", reentrant " << (impl == RecomputeImpl::Reentrant) << ", kernels " << k);
+            CHECK(fault(run) == "");
+          }
+        }
+      }
+    }
+  }
+}
