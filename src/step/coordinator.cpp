@@ -11,6 +11,21 @@ namespace {
 template <class T>
 bool contains(const std::vector<T>& v, const T& x) { return std::find(v.begin(), v.end(), x) != v.end(); }
 
+// Elements as ZeRO-3 sees them: 4-bit weights are stored as 16-bit elements (bnb_4bit_quant_storage).
+std::int64_t stored_elements(const Parameter& p) { return p.quantized ? ceil_div(p.numel, 4) : p.numel; }
+
+// ds_id by parameter. zero.Init numbers a model's weights as they are built, the adapters come afterwards.
+std::vector<std::int32_t> ds_ids(const Run& run, const std::vector<Parameter>& parameters) {
+  std::vector<std::int32_t> ids(parameters.size());
+  std::int32_t next = 0;
+  for (const bool adapters : {false, true}) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (run.workload.zero_init ? parameters[i].adapter() == adapters : !adapters) ids[i] = next++;
+    }
+  }
+  return ids;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameters, const Modules& modules,
@@ -24,14 +39,16 @@ Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameter
       secondary_label_(recorder.label("hpZ secondary partition", Component::Parameters)),
       trace_label_(recorder.label("trace compared with the other ranks'", Component::Workspace)),
       persistent_label_(recorder.label("persistent parameter", Component::GatheredParameters)) {
+  ds_id_ = ds_ids(run, parameters);
   for (const auto& m : modules.all) own_.push_back(m.parameters);
   std::int64_t persistent = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     State s;
-    s.numel = parameters[i].numel;
+    s.numel = stored_elements(parameters[i]);
     s.partition = ceil_div(s.numel, world_);
     s.width = widths[i];
     s.trainable = parameters[i].trainable;
+    s.quantized = parameters[i].quantized;
     s.offloaded = run.ds.zero.offload_param.device != OffloadDevice::None;
     // parameter_offload.py, mark_persistent_parameters
     if (s.numel + persistent <= run.ds.zero.stage3_model_persistence_threshold &&
@@ -41,6 +58,12 @@ Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameter
     }
     state_.push_back(std::move(s));
   }
+}
+
+void Coordinator::sort_by_id(std::vector<std::int32_t>& parameters) const {
+  std::sort(parameters.begin(), parameters.end(), [this](std::int32_t a, std::int32_t b) {
+    return ds_id_[static_cast<std::size_t>(a)] < ds_id_[static_cast<std::size_t>(b)];
+  });
 }
 
 void Coordinator::use_external(std::int32_t parameter, std::int32_t module) {
@@ -64,7 +87,7 @@ void Coordinator::reset_step() {
     parameter_order_.clear();
     for (std::size_t step = 0; step < module_order_.size(); ++step) {
       auto own_parameters = own(module_order_[step]);
-      std::sort(own_parameters.begin(), own_parameters.end());
+      sort_by_id(own_parameters);
       for (const auto p : own_parameters) parameter_order_.push_back({p, static_cast<std::int64_t>(step)});
     }
     compare(parameter_order_.size());
@@ -99,8 +122,14 @@ void Coordinator::fetch(std::int32_t module, bool forward, bool recompute) {
 
   const auto& fetched = own(module);
   all_gather(fetched);
+  // bitsandbytes' MatMul4Bit keeps the weight as an attribute of its node, which neither checkpointing nor the end of the
+  // node's backward drops. A reentrant region has no graph in its forward.
+  const auto layer = modules_.all[static_cast<std::size_t>(module)].layer;
+  const bool graph = forward && !recompute &&
+                     !(run_.workload.recompute.impl == RecomputeImpl::Reentrant && run_.workload.recompute.at(layer));
   for (const auto p : fetched) {
     auto& s = state_[static_cast<std::size_t>(p)];
+    s.in_graph |= graph && s.quantized;
     if (!contains(s.active, module)) s.active.push_back(module);
     if (forward && recompute && !active_backward_.empty() && !s.trainable &&
         run_.versions.switches.recompute_frozen_release) {
@@ -163,7 +192,7 @@ void Coordinator::all_gather(const std::vector<std::int32_t>& parameters) {
 
 void Coordinator::gather_group(const std::vector<std::int32_t>& unsorted, bool secondary) {
   auto parameters = unsorted;
-  std::sort(parameters.begin(), parameters.end());
+  sort_by_id(parameters);
   const auto id = static_cast<std::int32_t>(handles_.size());
   Handle handle;
   handle.waiting = static_cast<std::int64_t>(parameters.size());
@@ -240,7 +269,8 @@ void Coordinator::release_parameter(std::int32_t parameter, bool saved) {
   make_secondary(parameter);
   if (s.block >= 0) {
     recorder_.record_stream(s.block, kCompute);
-    if (saved) s.held = std::exchange(s.block, -1);
+    if (std::exchange(s.in_graph, false)) graph_.push_back({parameter, std::exchange(s.block, -1)});
+    else if (saved) s.held = std::exchange(s.block, -1);
     else recorder_.free(std::exchange(s.block, -1));
   }
   s.status = Status::NotAvailable;
@@ -253,6 +283,13 @@ void Coordinator::make_secondary(std::int32_t parameter) {
   if (h <= 1 || s.secondary >= 0) return;
   if (s.offloaded) return;  // the secondary copy is placed on the offload device
   s.secondary = recorder_.allocate(ceil_div(ceil_div(s.numel, world_) * world_, h) * s.width, secondary_label_, parameter);
+}
+
+void Coordinator::drop_graph() {
+  // From the loss down.
+  std::sort(graph_.begin(), graph_.end(), [](const Held& a, const Held& b) { return a.parameter > b.parameter; });
+  for (const auto& held : graph_) recorder_.free(held.block);
+  graph_.clear();
 }
 
 void Coordinator::drop_secondary() {

@@ -28,12 +28,15 @@ class Coordinator {
   void release_backward_leftovers();                     // end of backward
   void release_all();                                    // before the optimizer step
   void gather_persistent(bool on_compute_stream);        // after the optimizer step
+  // The graph of a micro-step is freed, and with it the 4-bit weights its nodes hold.
+  void drop_graph();
   void drop_secondary();                                 // hpZ: after the optimizer step
   // A parameter read outside its module, such as lm_head.weight by Liger: gathered at once if need be, and from
   // then on fetched and released with `module` (parameter_offload.py, ZeROOrderedDict.__getitem__).
   void use_external(std::int32_t parameter, std::int32_t module);
   bool persistent(std::int32_t parameter) const { return state_[static_cast<std::size_t>(parameter)].persistent; }
   std::int64_t partition_numel(std::int32_t parameter) const { return state_[static_cast<std::size_t>(parameter)].partition; }
+  std::int64_t numel(std::int32_t parameter) const { return state_[static_cast<std::size_t>(parameter)].numel; }  // as stored
   // hpZ: a secondary copy is made when a gathered parameter is partitioned and has none.
   void make_secondary(std::int32_t parameter);
   std::int64_t gathers() const { return gathers_; }
@@ -45,6 +48,7 @@ class Coordinator {
     std::int64_t numel = 0, partition = 0, width = 2;
     Status status = Status::NotAvailable;
     bool persistent = false, trainable = true, offloaded = false;
+    bool quantized = false, in_graph = false;  // a node of the forward's graph holds the gathered block
     BlockId block = -1, secondary = -1;
     BlockId held = -1;                         // released, but saved by a recomputed graph
     std::int32_t handle = -1;                  // in flight: index in handles_
@@ -70,6 +74,8 @@ class Coordinator {
   // A module's own parameters and those it was seen to read.
   const std::vector<std::int32_t>& own(std::int32_t module) const { return own_[static_cast<std::size_t>(module)]; }
   std::vector<std::vector<std::int32_t>> own_;
+  std::vector<std::int32_t> ds_id_;            // by parameter: the order of a gather and of a trace's step
+  void sort_by_id(std::vector<std::int32_t>& parameters) const;
   void all_gather(const std::vector<std::int32_t>& parameters);
   void gather_group(const std::vector<std::int32_t>& parameters, bool secondary);
   void wait(std::int32_t parameter);
@@ -89,6 +95,11 @@ class Coordinator {
   StreamId stream_;
   std::vector<State> state_;
   std::vector<Handle> handles_;
+  struct Held {
+    std::int32_t parameter;
+    BlockId block;
+  };
+  std::vector<Held> graph_;                    // released, but held by the forward's graph
   TraceMode mode_ = TraceMode::Invalid;
   std::vector<std::int32_t> module_order_;
   std::vector<InTrace> parameter_order_;

@@ -3,6 +3,7 @@
 //   before_forward(), before_backward()
 //   gradient(parameter, block)           AccumulateGrad: the engine owns the block now
 //   enter_forward / leave_forward / enter_backward / leave_backward (module)   nn.Module hooks
+//   drop_weight(module), drop_graph()    backward no longer holds a weight, or the graph of the micro-step
 //   after_backward(), step()             epilogue of a micro-step; engine.step() at the boundary
 // One file per engine: zero0, bf16_optimizer, zero12, zero3.
 #pragma once
@@ -24,6 +25,7 @@ struct NoModuleHooks {
   void enter_backward(std::int32_t) {}
   void leave_backward(std::int32_t) {}
   void drop_weight(std::int32_t) {}
+  void drop_graph() {}
 };
 
 // Which engine DeepSpeed wraps the optimizer in. ENG:_do_optimizer_sanity_check, _configure_optimizer.

@@ -96,7 +96,7 @@ bool passes_positions_first(const Model& model) { return model.model_type != "qw
 LayerTables::LayerTables(const Run& run)
     : book_(table_book()), run_(run), zero3_(run.ds.zero.stage == 3),
       adapted_(run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora),
-      fp32_adapters_(adapted_ && zero3_ && run.workload.adapter_autocast),
+      fp32_adapters_(adapted_ && zero3_ && run.workload.adapter_autocast && run.workload.zero_init),
       dropout_(adapted_ && run.workload.lora_dropout > 0) {}
 
 TableRows LayerTables::forward(bool first) const {
@@ -149,8 +149,9 @@ TableRows LayerTables::recompute() const {
   const auto rows = forward(false);
   const std::string h1 = layer_kernels(run_).rms_norm ? "" : " h1";  // Liger's norm keeps it
   if (adapted_) {
-    std::string end = zero3_ ? (fp32_adapters_ ? "Z4" : "Z2") : run_.workload.finetune == Finetune::Qlora ? "QT" : "GT";
-    if (dropout_) end[0] = lower(end[0]);
+    const bool quantized = run_.workload.finetune == Finetune::Qlora;
+    std::string end = zero3_ ? (fp32_adapters_ ? "Z4" : quantized ? "Q8" : "Z2") : quantized ? "QT" : "GT";
+    if (dropout_ && end != "Q8") end[0] = lower(end[0]);
     auto stop = book_.rows(end);
     if (h1.empty()) erase_name(stop.back().frees, "h1");
     return append(rows_until(rows, "mul"), stop);
@@ -202,11 +203,10 @@ TableRows LayerTables::backward(bool checkpointed, bool first, bool top) const {
       if (layer_kernels(run_).rope) row.frees += " cos sin";  // Liger's saves both
       else row.allocates += "{sin=sin cos=cos}";
     }
+    // Made to take a gradient, the embedding's output is a leaf that lives as long as the graph, and so does its gradient.
+    if (adapted_ && part == LigerPart::Reentrant && row.step == "end") row.frees = "out dout dout:=dh";
     const auto held = row.allocates.find("{xin=x}");
-    // Made to take a gradient, the embedding's output is a leaf that lives as long as the graph.
-    const bool leaf = adapted_ && !zero3_;
-    const std::string x = leaf ? "}" : " x}";
-    if (leaf && checkpointed && row.step == "end") erase_name(row.frees, " x");
+    const std::string x = adapted_ && (!zero3_ || !run_.workload.zero_init) ? "}" : " x}";
     if (held != std::string::npos) {
       row.allocates.replace(held, 7, (passes_positions_first(run_.model) ? "{xin=<mask> pos sin cos" : "{xin=<mask> sin cos pos") + x);
     }
@@ -242,6 +242,9 @@ TableRows LayerTables::adapter_width(TableRows rows) const {
   const std::pair<const char*, const char*> same_width[] = {{"ZH", "ZS"}, {"ZB", "ZT"}, {"ZA", "ZU"}, {"ZC", "ZV"},
                                                             {"ZD", "ZW"}, {"ZG", "ZX"}, {"ZJ", "ZK"}, {"ZI", "ZL"}};
   for (const auto& [fp32, same] : same_width) rows = with_macro(std::move(rows), fp32, same);
+  if (run_.workload.finetune != Finetune::Qlora) return rows;
+  const std::pair<const char*, const char*> quantized[] = {{"ZT", "Q1"}, {"ZU", "Q2"}, {"ZV", "Q3"}, {"ZW", "Q4"}, {"ZX", "Q5"}};
+  for (const auto& [plain, four_bit] : quantized) rows = with_macro(std::move(rows), plain, four_bit);
   return rows;
 }
 

@@ -78,7 +78,8 @@ Script make_script(const Run& run) {
   }
 
   const bool fp32 = full_precision(run);
-  const bool cast_in_forward = zero3 || !run.versions.switches.fp32_buffers_kept;  // of inv_freq
+  const bool built_in_init = zero3 && run.workload.zero_init;
+  const bool cast_in_forward = built_in_init || !run.versions.switches.fp32_buffers_kept;  // of inv_freq
   auto begin = book.rows(fp32 ? "PS" : cast_in_forward ? "P3" : "PF");
   if (run.ds.train_micro_batch_size_per_gpu > 1) begin = replaced(begin, book.rows("PB"));
   const bool eager = run.workload.attention == Attention::Eager;
@@ -152,7 +153,8 @@ Script make_script(const Run& run) {
   // so that its hook runs at the end of backward.
   if (adapted) {
     embedding.clear();
-    if (run.workload.recompute.any() && zero3) embedding.push_back({"embedding", "", "dout", "embed_tokens("});
+    const bool held = boundaries && (reentrant || !built_in_init);  // the gradient of a leaf
+    if (run.workload.recompute.any() && zero3) embedding.push_back({"embedding", "", held ? "" : "dout", "embed_tokens("});
   }
   if (freeze) {
     embedding.clear();
@@ -164,7 +166,10 @@ Script make_script(const Run& run) {
   std::vector<std::string> arguments_held;
   if (boundaries && reentrant) arguments_held = {"sin", "cos", "pos"};
   if (boundaries && reentrant && holds_mask(run)) arguments_held.insert(arguments_held.begin(), "mask");
-  if (boundaries && adapted && !zero3) arguments_held.insert(arguments_held.end(), {"dout", "emb"});
+  if (boundaries && adapted && (reentrant || !built_in_init)) {
+    arguments_held.push_back("dout");
+    arguments_held.push_back("emb");
+  }
   s.backward_return = c.outer(book.rows(kept_losses ? (divided ? "OR" : "OQ") : loss_scaled(run) ? "BR" : "UR"), Pass::Backward, {{"loss", {fused ? "loss" : "l1"}}, {"held", arguments_held}});
   return c.finish();
 }

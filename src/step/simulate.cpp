@@ -63,6 +63,7 @@ SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder,
       for (std::int64_t l = layers; l-- > 0;) interpreter.run(kind(l).backward, l, engine);
       interpreter.run(script.backward_end, layers, engine);
       engine.after_backward(at);
+      engine.drop_graph();
       interpreter.run(script.backward_return, layers, engine);
       recorder.mark(Phase::Backward, at.step, at.micro_step);
       engine.step(at);

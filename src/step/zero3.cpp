@@ -9,11 +9,11 @@
 namespace zplan {
 namespace {
 
-// PEFT makes adapters fp32 and the engine does not cast a model built under zero.Init.
+// PEFT makes adapters fp32 (autocast_adapter_dtype) and the engine does not cast a model built under zero.Init.
 std::vector<std::int64_t> widths(const Run& run, const std::vector<Parameter>& parameters) {
   std::vector<std::int64_t> out;
   for (const auto& p : parameters) {
-    out.push_back((p.adapter() && run.workload.adapter_autocast) || run.ds.torch_autocast ? 4 : width(run.ds.precision).count);
+    out.push_back((p.adapter() && run.workload.adapter_autocast && run.workload.zero_init) || run.ds.torch_autocast ? 4 : width(run.ds.precision).count);
   }
   return out;
 }
@@ -86,7 +86,8 @@ void Zero3::load() {
   for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
     const auto& p = script_.parameters[i];
     if (p.adapter()) continue;  // PEFT adds them afterwards
-    partitions_[i] = build(static_cast<std::int32_t>(i), p.numel, widths_[i]);
+    if (p.quantized) quantization_state(p.numel);
+    partitions_[i] = build(static_cast<std::int32_t>(i), coordinator_.numel(static_cast<std::int32_t>(i)), widths_[i]);
   }
   rotary_buffers();
   // A tied lm_head is built and partitioned before the tie.
@@ -99,6 +100,15 @@ void Zero3::load() {
     if (!script_.parameters[i].adapter()) continue;
     free_orphan_head();
     partitions_[i] = recorder_.allocate(script_.parameters[i].numel * widths_[i], build_label_, static_cast<std::int64_t>(i));
+  }
+}
+
+// What bitsandbytes keeps of a 4-bit weight besides it (functional.py quantize_4bit, nested statistics): whole on every
+// rank.
+void Zero3::quantization_state(std::int64_t numel) {
+  const auto blocks = ceil_div(numel, 64);
+  for (const auto bytes : {std::int64_t{64}, std::int64_t{4}, 4 * ceil_div(blocks, 256), blocks, std::int64_t{1024}}) {
+    recorder_.allocate(bytes, partition_label_);
   }
 }
 

@@ -25,6 +25,7 @@ class Zero3 {
   void enter_forward(std::int32_t module, bool recompute);
   void leave_forward(std::int32_t module, bool recompute) { coordinator_.release(module, true, recompute || keeps_views(module)); }
   void drop_weight(std::int32_t module) { coordinator_.drop_held(module); }
+  void drop_graph() { coordinator_.drop_graph(); }
   void enter_backward(std::int32_t module) { coordinator_.fetch(module, false, false); }
   void leave_backward(std::int32_t module) { coordinator_.release(module, false, false); }
   void after_backward(const Accumulation& at);
@@ -38,6 +39,7 @@ class Zero3 {
     bool on_cpu = false;                   // its master, gradient and states are on the host
   };
   void rotary_buffers();
+  void quantization_state(std::int64_t numel);
   void reduce_bucket();
   void partition_gradient(std::int32_t parameter);
   BlockId buffered_norm(std::int32_t parameter, std::int64_t elements);

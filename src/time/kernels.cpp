@@ -57,7 +57,7 @@ class Layer {
 
  private:
   void adapters() {
-    const double rank = static_cast<double>(w_.lora_rank), wide = zero3_ && w_.adapter_autocast ? 4 : width_;
+    const double rank = static_cast<double>(w_.lora_rank), wide = zero3_ && w_.adapter_autocast && w_.zero_init ? 4 : width_;
     const auto linears = layer_linears(m_);
     for (int i = 0; i < linears.count; ++i) {
       const auto [in, out] = linears.all[static_cast<std::size_t>(i)];

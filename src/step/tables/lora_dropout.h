@@ -96,7 +96,7 @@ inline constexpr const char* kFp32Region = R"(
 inline constexpr TableText DZB{"zB", "ZB", kFp32Back}, DZA{"zA", "ZA", kFp32Back};
 inline constexpr TableText DZC{"zC", "ZC", kFp32Region}, DZD{"zD", "ZD", kFp32Region}, DZG{"zG", "ZG", kFp32Region};
 inline constexpr TableText DZI{"zI", "ZI", R"(
-  A       | dA=4Ir         | dla xd weight:lora_a hook:dA | lora_a
+  A       | dA=4Ir         | dla xd weight:lora_a hook:dA | lora_a(
 )"};
 
 // ZeRO-3, adapters in the model's dtype.
@@ -118,7 +118,7 @@ inline constexpr TableText DZX{"zX", "zV", R"(
   drop    | dx=2NI         | mk dxl                       | dropout
 )"};
 inline constexpr TableText DZL{"zL", "ZL", R"(
-  A       | dA=2Ir         | dla xd weight:lora_a hook:dA | lora_a
+  A       | dA=2Ir         | dla xd weight:lora_a hook:dA | lora_a(
 )"};
 
 // The recomputation's end in ZeRO-3.

@@ -65,7 +65,8 @@ inline constexpr TableText ZJ{"ZJ", "ZH", R"(
   split   | dls=4NO | g32
 )"};
 inline constexpr TableText ZI{"ZI", "ZB", R"(
-  A       | dA=4Ir | dla xc weight:lora_a hook:dA | lora_a
+  A       | dA=4Ir | dla xc weight:lora_a hook:dA | lora_a(
+  drop
   to bf16
   base
 )"};
@@ -99,8 +100,32 @@ inline constexpr TableText ZK{"ZK", "", R"(
   scale   | dls=2NO | <dy>
 )"};
 inline constexpr TableText ZL{"ZL", "ZT", R"(
-  A       | dA=2Ir | dla <sav> weight:lora_a hook:dA | lora_a
+  A       | dA=2Ir | dla <sav> weight:lora_a hook:dA | lora_a(
+  drop
   base
+)"};
+
+// 4-bit base (bitsandbytes' autograd function keeps the weight's state, not its input): it goes with A, which keeps it.
+inline constexpr const char* kQuantizedZero3 = R"(
+  A       | <out>=2NI dA=2Ir | dla <sav> weight:lora_a hook:dA | lora_a
+  drop    |                  |                                 | dropout
+  deq     | am=4IO/64 w=2IO  | am                              | base(
+  base    | dxb=2NI          | w <dy> ^ dxb                    | )base
+)";
+inline constexpr TableText Q1{"Q1", "ZT", kQuantizedZero3};
+inline constexpr TableText Q2{"Q2", "Q1", R"(
+  A       | dx=2NI dA=2Ir    | dla <sav> weight:lora_a hook:dA | lora_a
+)"};
+inline constexpr const char* kQuantizedRegion = R"(
+  B       | dla=2Nr dB=2Or   | la weight:lora_b dls hook:dB    | lora_b
+  A       | <out>=2NI dA=2Ir | <sav> weight:lora_a dla hook:dA | lora_a
+)";
+inline constexpr TableText Q3{"Q3", "Q1", kQuantizedRegion};
+inline constexpr TableText Q4{"Q4", "Q3", R"(
+  B       | @recompute dla=2Nr dB=2Or | la weight:lora_b dls hook:dB | lora_b
+)"};
+inline constexpr TableText Q5{"Q5", "Q3", R"(
+  A       | dx=2NI dA=2Ir    | <sav> weight:lora_a dla hook:dA | lora_a
 )"};
 
 // The recomputation's end: down's adapter runs through B.
@@ -109,6 +134,11 @@ inline constexpr TableText Z4{"Z4", "", R"(
 )"};
 inline constexpr TableText Z2{"Z2", "", R"(
   down | d.y0=2NH d.la=2Nr d.lb=2NH          | d.lb d.y0 h1 | down_proj( d.base d.dropout d.lora_a d.lora_b(
+)"};
+
+inline constexpr TableText Q8{"Q8", "", R"(
+  down | d.ab=4FH/64 d.ac=4FH/64 d.w=2FH d.y0=2NH | d.ac d.ab d.w | down_proj( d.base
+  stop | d.la=2Nr d.lb=2NH                        | d.lb d.y0 h1  | d.dropout d.lora_a d.lora_b(
 )"};
 
 // layer backward.
@@ -133,13 +163,14 @@ inline constexpr TableText LM{"LM", "", R"(
   input norm | N0[a](N,H)                                     | ^ a.dx                           | input_norm )layer
 )"};
 
-// The layer's input takes no gradient: o_proj is the last to use dout.
+// The layer's input takes no gradient: o_proj is the last to use dout. A module's hook after its backward runs where its
+// input takes a gradient (parameter_offload.py, PostBackwardFunctionModule).
 inline constexpr TableText LO{"LO", "LM", R"(
   o_proj     | ZH[ao](A,H){dy=dout} ZB[ao](A,H){dy=dout out=do} |                                | self_attn( o_proj
-  v_proj     | ZJ[v](H,K){dy=dv} ZI[v](H,K)                   |                                  | v_proj
-  k_proj     | ZJ[k](H,K){dy=dkc} ZI[k](H,K)                  |                                  | k_proj
-  q_proj     | ZJ[q](H,A){dy=dqc} ZI[q](H,A){sav=a.y}         |                                  | q_proj
-  input norm |                                                |                                  | input_norm )layer
+  v_proj     | ZJ[v](H,K){dy=dv} ZI[v](H,K)                   |                                  | v_proj(
+  k_proj     | ZJ[k](H,K){dy=dkc} ZI[k](H,K)                  |                                  | k_proj(
+  q_proj     | ZJ[q](H,A){dy=dqc} ZI[q](H,A){sav=a.y}         |                                  | q_proj(
+  input norm
 )"};
 
 // Non-reentrant checkpointing.
