@@ -25,7 +25,7 @@ struct MicroStep {
 // Bytes a layer keeps for backward for each token. Section numbers of the tables' sums:
 //   full, sdpa        16H + 8 + 10A + 10K + 8h + 4g + 8F
 //   full, eager       16H + 8 + 14A +  6K + 4h + 4g + 8F + 6hS
-//   Liger norms, rope, SwiGLU   8H + 8 + 6A + 6K + 8h + 4g + 6F
+//   Liger's norms     8H + 4A + 4K less, with adapters 4H + 2A + 2K; its SwiGLU 2F less; its rope as much
 //   LoRA, bf16        12H + 8 +  8A +  8K + 8h + 4g + 8F + 14r; fp32 adapters (ZeRO-3): + 20H + 4A + 4F + 14r
 //   experts           in place of 8F: 4kH + 8kM + 4E + 39k + 4
 // Without q and k norms 6A + 6K + 4(h + g) of it fall away.
@@ -33,6 +33,9 @@ inline std::int64_t kept_per_token(const Model& m, const Workload& w, bool fp32_
   const auto H = m.hidden, A = m.attention_width(), K = m.kv_width(), h = m.heads, g = m.kv_heads, F = m.intermediate;
   const auto norms = m.qk_norm ? 0 : 6 * A + 6 * K + 4 * (h + g);
   const bool lora = w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora;
+  // The norm keeps its input in place of an fp32 copy and, where its weight trains, a normed one; SwiGLU no silu.
+  const auto normed = 2 * H + (m.qk_norm ? A + K : 0);
+  const auto liger = (w.kernels.rms_norm ? (lora ? 2 : 4) * normed : 0) + (w.kernels.swiglu ? 2 * F : 0);
   if (m.experts) {
     const auto& e = *m.experts;
     const auto k = e.per_token, M = e.intermediate;
@@ -41,15 +44,12 @@ inline std::int64_t kept_per_token(const Model& m, const Workload& w, bool fp32_
   if (lora) {
     const auto r = w.lora_rank;
     const auto bf16 = 12 * H + 8 + 8 * A + 8 * K + 8 * h + 4 * g + 8 * F + 14 * r;
-    return bf16 + (fp32_adapters ? 20 * H + 4 * A + 4 * F + 14 * r : 0) - norms;
-  }
-  if (w.kernels.rms_norm || w.kernels.rope || w.kernels.swiglu) {
-    return 8 * H + 8 + 6 * A + 6 * K + 8 * h + 4 * g + 6 * F - (m.qk_norm ? 0 : 2 * A + 2 * K + 4 * (h + g));
+    return bf16 + (fp32_adapters ? 20 * H + 4 * A + 4 * F + 14 * r : 0) - norms - liger;
   }
   if (w.attention == Attention::Eager) {
     return 16 * H + 8 + 14 * A + 6 * K + 4 * h + 4 * g + 8 * F + 6 * h * w.seq_len - norms;
   }
-  return 16 * H + 8 + 10 * A + 10 * K + 8 * h + 4 * g + 8 * F - norms;
+  return 16 * H + 8 + 10 * A + 10 * K + 8 * h + 4 * g + 8 * F - norms - liger;
 }
 
 inline std::int64_t checkpointed_layers(const Model& m, const Recompute& recompute) {
@@ -64,11 +64,12 @@ inline MicroStep micro_step(const Model& m, const Workload& w, std::int64_t micr
   // Nothing below the first trained layer is kept.
   s.layers = w.finetune == Finetune::Freeze ? m.layers - w.freeze_layers : m.layers;
   s.checkpointed = w.finetune == Finetune::Freeze ? 0 : checkpointed_layers(m, w.recompute);
-  s.kept_layer = {N * kept_per_token(m, w, lora && zero3)};
+  s.kept_layer = {N * kept_per_token(m, w, lora && zero3 && w.adapter_autocast && w.zero_init)};
   s.boundary = {w.recompute.offload ? 0 : 2 * N * m.hidden};
   s.logits = {N * m.vocab};
-  s.outside_layers = {lora ? N * (4 * m.hidden + 4) : N * (6 * m.hidden + 4)};  // f.x32, f.rs and, trained, f.n
-  s.mlp = {m.experts || lora ? 0 : N * m.intermediate};
+  const auto final_norm = w.kernels.rms_norm ? 2 : lora ? 4 : 6;  // its input, or f.x32 and, trained, f.n; f.rs
+  s.outside_layers = {N * (final_norm * m.hidden + 4)};
+  s.mlp = {m.experts || lora || w.kernels.swiglu ? 0 : N * m.intermediate};
   return s;
 }
 

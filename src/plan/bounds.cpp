@@ -34,7 +34,7 @@ PersistentBytes persistent(const Shard& s, const Workload& w, const DsConfig& ds
   PersistentBytes p;
   const auto frozen = s.elements - s.trainable - s.quantized;
   if (ds.zero.stage == 3) {
-    const auto adapter_extra = adapted(w) ? (4 - width.model) * s.adapter_part : 0;
+    const auto adapter_extra = adapted(w) && w.adapter_autocast && w.zero_init ? (4 - width.model) * s.adapter_part : 0;
     if (ds.zero.offload_param.device == OffloadDevice::None) {
       p.parameters = {width.model * (s.part + s.frozen_part) + adapter_extra};
       if (s.quantized > 0) p.parameters = {width.model * s.part + s.frozen_part / 2};

@@ -44,11 +44,15 @@ class RandomRun {
     w.recompute.every = pick({0, 1, 1, 2});
     w.attention = pick({0, 0, 1}) ? Attention::Eager : Attention::Sdpa;
     w.kernels.fused_linear_cross_entropy = pick({0, 0, 1}) != 0;
+    w.kernels.rms_norm = pick({0, 0, 1}) != 0;
+    w.kernels.rope = pick({0, 0, 1}) != 0;
+    w.kernels.swiglu = pick({0, 0, 1}) != 0;
     if (pick({0, 0, 0, 1}) != 0) {
       w.finetune = coin() ? Finetune::Lora : Finetune::Qlora;
       w.lora_rank = pick({8, 16});
       w.attention = Attention::Sdpa;
-      if (ds.zero.stage == 3) w.recompute.every = 1;  // without it the events of fp32 adapters are not known
+      w.lora_dropout = static_cast<double>(pick({0, 0, 1})) * 0.05;
+      w.adapter_autocast = w.zero_init = w.finetune == Finetune::Lora;
     }
     if (coin()) run.alloc_conf = "expandable_segments:True";
     return run;
