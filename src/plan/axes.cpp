@@ -4,6 +4,7 @@
 #include <map>
 
 #include "spec/error.h"
+#include "step/simulation.h"
 
 namespace zplan {
 namespace {
@@ -83,7 +84,7 @@ Axes default_axes(const Run& base, const Cluster& cluster, std::int64_t global_b
   if (!cluster.node.nvme) axes.offloads.pop_back();
   if (base.versions.transformers < first_checkpointing_every_n_layers) axes.recompute = {0, 1};
   if (base.alloc_conf.find("expandable_segments") != std::string::npos) {
-    axes.expandable_segments = {base.alloc_conf.find("expandable_segments:True") != std::string::npos};
+    axes.expandable_segments = {allocator_options(base).expandable_segments};
   }
   return axes;
 }

@@ -1,11 +1,14 @@
 #include "plan/strategy.h"
 
+#include <algorithm>
+
+#include "step/simulation.h"
 #include "units/text.h"
 
 namespace zplan {
 namespace {
 
-constexpr const char* kExpandable = "expandable_segments:True";
+constexpr const char* kExpandable = "expandable_segments";
 
 // "1e8" for a round power of ten times a digit, else "16,777,216".
 std::string count_text(std::int64_t n) {
@@ -57,13 +60,16 @@ void set_offload(ZeroConfig& zero, Offload offload) {
 void apply(const Strategy& strategy, Run& run) {
   run.ds = strategy.ds;
   run.workload = strategy.workload;
-  const auto at = run.alloc_conf.find(kExpandable);
-  if (strategy.expandable_segments == (at != std::string::npos)) return;
-  if (strategy.expandable_segments) {
-    run.alloc_conf += (run.alloc_conf.empty() ? "" : ",") + std::string(kExpandable);
-  } else {
-    run.alloc_conf.erase(at > 0 ? at - 1 : 0, std::string(kExpandable).size() + 1);
+  if (strategy.expandable_segments == allocator_options(run).expandable_segments) return;
+  // Whatever the conf says of it goes, with the comma before or behind it.
+  auto& conf = run.alloc_conf;
+  for (std::size_t at; (at = conf.find(kExpandable)) != std::string::npos;) {
+    const auto end = std::min(conf.find(',', at), conf.size());
+    while (at > 0 && conf[at - 1] == ' ') --at;
+    if (at > 0) conf.erase(at - 1, end - at + 1);
+    else conf.erase(0, end + 1);
   }
+  if (strategy.expandable_segments) conf += (conf.empty() ? "" : ",") + std::string(kExpandable) + ":True";
 }
 
 Run applied(const Strategy& strategy, Run base) {
@@ -72,7 +78,7 @@ Run applied(const Strategy& strategy, Run base) {
 }
 
 Strategy strategy_of(const Run& run) {
-  return {run.ds, run.workload, run.alloc_conf.find(kExpandable) != std::string::npos};
+  return {run.ds, run.workload, allocator_options(run).expandable_segments};
 }
 
 std::vector<std::string> departures(const Strategy& strategy) {

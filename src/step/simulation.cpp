@@ -4,10 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "allocator/alloc_conf.h"
 #include "allocator/caching_allocator.h"
 #include "allocator/capacity.h"
 #include "allocator/replay.h"
+#include "spec/error.h"
 #include "step/simulate.h"
+#include "step/unknown_events.h"
 
 namespace zplan {
 namespace {
@@ -88,15 +91,18 @@ std::array<Bytes, kComponents> components(const SimulatedHistory& history, const
 AllocatorOptions allocator_options(const Run& run) {
   const auto rules = allocator_rules({run.versions.torch.major, run.versions.torch.minor});
   AllocatorOptions options;
-  options.rules = rules;
-  options.expandable_segments = run.alloc_conf.find("expandable_segments:True") != std::string::npos;
+  try {
+    options = parse_alloc_conf(run.alloc_conf, rules);
+  } catch (const AllocConfError& e) {
+    throw InputError("alloc_conf \"" + run.alloc_conf + "\"", e.what(), e.fix());
+  }
   options.capacity_limit = run.capacity_limit;
   return options;
 }
 
 Simulation simulate(const Run& run, Detail detail) {
-  const auto history = simulate_events(run);
   const auto options = allocator_options(run);
+  const auto history = simulate_events(run);
   const auto replayed = replay(history.events, options);
   Simulation s;
   s.rank = run.rank;
@@ -121,6 +127,7 @@ Simulation simulate(const Run& run, Detail detail) {
   }
   if (detail == Detail::Full) s.smallest_capacity = smallest_capacity(history.events, options);
   s.outside = outside_allocator(run);
+  s.notes = unknown_events(run);
   s.device_capacity = run.gpu.memory_total;
   return s;
 }

@@ -144,15 +144,17 @@ TEST_CASE("keys of later records are remarked upon, not refused", "[io]") {
 TEST_CASE("what only some records say about their workload", "[io]") {
   const Record r = read_record({"r.json", patched({{"workload", {{"parameter_groups", 2}, {"attention_mask", true},
                                 {"recompute", "every-2"}, {"recompute_offload", true}, {"finetune", "freeze"},
-                                {"freeze_layers", 4}, {"zero_init", false}, {"lora_dropout", 0.05}}}})},
+                                {"freeze_layers", 4}, {"zero_init", false}, {"lora_dropout", 0.05},
+                                {"adapter_autocast", false}}}})},
                                catalog(), MapFiles{});
   CHECK(r.run.workload.parameter_groups == 2);
   CHECK(r.run.workload.attention_mask);
   CHECK(r.run.workload.recompute == Recompute{2, RecomputeImpl::NonReentrant, true});
   CHECK(r.run.workload.freeze_layers == 4);
-  REQUIRE(r.notes.size() == 2);
-  CHECK(r.notes[0].text == "zero_init: false is not simulated: the figures are without it.");
-  CHECK(r.notes[1].text == "lora_dropout is not simulated: the figures are without it.");
+  CHECK(!r.run.workload.zero_init);
+  CHECK(!r.run.workload.adapter_autocast);
+  CHECK(r.run.workload.lora_dropout == 0.05);
+  CHECK(r.notes.empty());
 }
 
 TEST_CASE("a cut-off line of a .jsonl file is told by its number", "[io]") {

@@ -1,0 +1,72 @@
+// Settings without event tables of their own say so; a bad alloc_conf is an input error.
+#include "step/unknown_events.h"
+
+#include "step/simulation.h"
+
+#include "tests/catch.h"
+#include "tests/error_text.h"
+
+using namespace zplan;
+
+namespace {
+
+template <class Change>
+Run changed(Change change) {
+  Run run;
+  run.versions = default_versions();
+  change(run);
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("settings that are simulated with the tables of others are told", "[step]") {
+  const auto [name, run, text] = GENERATE_COPY(table<std::string, Run, std::string>({
+      {"bf16, stage 3", changed([](Run& r) { r.ds.zero.stage = 3; }), ""},
+      {"all Liger kernels, stage 3, checkpointing", changed([](Run& r) {
+         r.ds.zero.stage = 3;
+         r.workload.kernels = {true, true, true, true};
+         r.workload.recompute.every = 1;
+       }), ""},
+      {"adapters with dropout", changed([](Run& r) {
+         r.workload.finetune = Finetune::Lora;
+         r.workload.lora_dropout = 0.1;
+       }), ""},
+      {"fp32", changed([](Run& r) { r.ds.precision = Precision::Fp32; }), ""},
+      {"fp32, checkpointing", changed([](Run& r) {
+         r.ds.precision = Precision::Fp32;
+         r.workload.recompute.every = 1;
+       }), "fp32 in stage 3, with checkpointing, adapters, frozen layers, Liger or other attention than sdpa: simulated with the "
+           "layers of 16-bit training, which are too small."},
+      {"fp32, evaluation", changed([](Run& r) {
+         r.ds.precision = Precision::Fp32;
+         r.workload.eval_after = true;
+       }), "An evaluation in fp32: simulated as in 16 bits."},
+      {"torch_autocast", changed([](Run& r) { r.ds.torch_autocast = true; }),
+       "torch_autocast: its casts are not simulated, the layers are those of fp32 or 16-bit training."},
+      {"Liger's norm, eager", changed([](Run& r) {
+         r.workload.kernels.rms_norm = true;
+         r.workload.attention = Attention::Eager;
+       }), "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers, a padding mask or eager attention: simulated with "
+           "transformers' own modules."},
+      {"adapters, eager", changed([](Run& r) {
+         r.workload.finetune = Finetune::Lora;
+         r.workload.attention = Attention::Eager;
+       }), "Adapters or frozen layers with eager attention or a padding mask: simulated with sdpa without a mask."},
+  }));
+  INFO(name);
+  const auto notes = unknown_events(run);
+  REQUIRE(notes.size() == (text.empty() ? 0 : 1));
+  if (text.empty()) return;
+  CHECK(notes[0].level == Note::Level::Warning);
+  CHECK(notes[0].code == "events-of-other-tables");
+  CHECK(notes[0].text == text);
+}
+
+TEST_CASE("alloc_conf is read as PyTorch reads it", "[step]") {
+  const auto conf = [](const char* text) { return allocator_options(changed([&](Run& r) { r.alloc_conf = text; })); };
+  CHECK(conf("expandable_segments:True,max_split_size_mb:512").expandable_segments);
+  CHECK_FALSE(conf("expandable_segments:True,expandable_segments:False").expandable_segments);
+  CHECK(conf("max_split_size_mb:512").max_split_size == MiB(512).count);
+  CHECK(error_text([&] { conf("expandable_segments:Maybe"); }).rfind("alloc_conf \"expandable_segments:Maybe\": ", 0) == 0);
+}
