@@ -33,6 +33,7 @@ Run run_of(int stage, Finetune finetune, std::int64_t every, Kernels kernels) {
   r.gpu.sm_count = 132;
   r.gpu.cublas_workspace = {33'554'432};
   r.gpu.memory_total = GiB(141);
+  r.alloc_conf = "expandable_segments:True";  // every rest is split off: allocated is the sum of the tensors
   return r;
 }
 
