@@ -148,6 +148,7 @@ void read_outcome(const JsonObject& object, Record& record) {
   else if (outcome != "ok") object.fail("outcome", "'" + outcome + "' is not an outcome", "write ok or oom");
   record.oom_message = object.text_or("oom_message", "");
   const std::string ranks = object.text_or("ranks", "nccl");
+  record.run.stand_in = ranks == "fake";
   if (ranks == "fake") record.ranks = Record::Ranks::Fake;
   else if (ranks == "nccl") record.ranks = Record::Ranks::Nccl;
   else object.fail("ranks", "'" + ranks + "' is not a kind of ranks", "write fake or nccl");

@@ -7,7 +7,7 @@ namespace zplan {
 Bytes SimulationReport::host_peak() const {
   Bytes most;
   for (const auto& p : simulation.phases) most = std::max(most, p.host_peak);
-  return std::max(host.total(), host.process + most);
+  return std::max(host.total(), most);
 }
 
 Bytes SimulationReport::host_pinned() const {

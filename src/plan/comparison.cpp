@@ -58,6 +58,18 @@ void compare_phases(const Record& record, Comparison& c) {
   if (measured.pinned > 1'000'000) set(c, Quantity::HostPinned, static_cast<double>(measured.pinned), static_cast<double>(predicted.pinned));
 }
 
+// Over all phases: the load of the model is often the highest.
+void compare_host(const Record& record, Comparison& c) {
+  Bytes measured, predicted;
+  for (const auto& m : record.phases) {
+    const PhaseMemory* p = matching(*c.simulation, m);
+    if (!p || m.host_rss_peak.count == 0) continue;
+    measured = std::max(measured, m.host_rss_peak);
+    predicted = std::max(predicted, p->host_peak);
+  }
+  if (measured.count > 0) set(c, Quantity::HostPeak, static_cast<double>(measured.count), static_cast<double>(predicted.count));
+}
+
 void compare_time(const Record& record, const TimeCoefficients& coefficients, Comparison& c) {
   if (record.loop_step_seconds.empty() || !record.machine) return;
   c.time = predict_step_time(record.run, *record.machine, coefficients);
@@ -81,6 +93,7 @@ Comparison compare(const Record& record, const TimeCoefficients& coefficients) {
   try {
     c.simulation = simulate(record.run, Detail::Components);
     compare_phases(record, c);
+    compare_host(record, c);
     compare_time(record, coefficients, c);
     c.outcome_right = c.simulation->oom.has_value() == c.measured_oom;
   } catch (const InputError& e) {

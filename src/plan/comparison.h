@@ -20,13 +20,14 @@ enum class Quantity : std::uint8_t {
   ReservedPeak,        // likewise reserved_peak
   PhaseAllocatedPeak,  // each phase's allocated_peak; a record's error is the mean of the absolute ones
   PhaseReservedPeak,
+  HostPeak,            // highest resident memory of the process, where it was measured
   HostPinned,          // highest pinned host memory, where there is any
   StepSeconds,         // whole steps of a training loop, where they were timed
 };
-constexpr std::size_t kQuantities = 6;
+constexpr std::size_t kQuantities = 7;
 // Keys of "errors" and "summary" in zplan.comparison/1 and of tolerances: "allocated_peak".
 constexpr std::array<const char*, kQuantities> kQuantityNames = {
-    "allocated_peak", "reserved_peak", "phase_allocated_peak", "phase_reserved_peak", "host_pinned", "step_seconds"};
+    "allocated_peak", "reserved_peak", "phase_allocated_peak", "phase_reserved_peak", "host_peak", "host_pinned", "step_seconds"};
 
 struct PhaseComparison {
   std::string phase;

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "step/pinned_host.h"
+#include "step/process_memory.h"
 
 namespace zplan {
 namespace {
 
-// A real rank's resident set before the model: 1.0 GB of interpreter, torch and DeepSpeed, 2.2 GB with NCCL and its
-// loaded kernels (measured, docs/memory-model.md#host).
-constexpr Bytes kProcess{2'250'000'000};
+// A real rank's process, once the first step is done.
+const Bytes kProcess = process_memory(Phase::Step, 1, true);
 
 // What a buffer takes; torch's pinned allocator rounds up and gives nothing back (CachingHostAllocator.h).
 std::int64_t kept(std::int64_t bytes, bool pinned) {

@@ -21,6 +21,7 @@ struct Run {
   Gpu gpu;
   std::int64_t world_size = 1;
   std::int64_t rank = 0;
+  bool stand_in = false;                     // one process plays the rank; NCCL is not started
   std::int64_t steps = 3;                    // simulated; the steady state is reached at the second or third
   std::string alloc_conf;                    // PYTORCH_CUDA_ALLOC_CONF
   std::optional<Bytes> capacity_limit;       // set_per_process_memory_fraction, in bytes

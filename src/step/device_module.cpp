@@ -77,6 +77,13 @@ void DeviceModule::load() {
 // bitsandbytes quantises each linear as it comes to the device; the rest follows, then PEFT's adapters, which are
 // made in the weight's dtype and cast to fp32.
 void DeviceModule::load_quantized() {
+  // Made whole on the host, then moved.
+  std::int64_t on_host = 0;
+  for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
+    const auto p = static_cast<std::int32_t>(i);
+    if (!script_.parameters[i].adapter()) on_host += parameter(p).numel * width(p);
+  }
+  recorder_.host(on_host);
   recorder_.empty_cache();
   bool first = true;
   for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
@@ -93,6 +100,7 @@ void DeviceModule::load_quantized() {
     allocate(static_cast<std::int32_t>(i), width(static_cast<std::int32_t>(i)));
   }
   if (!buffers) rotary_buffers();
+  recorder_.host(-on_host);
   recorder_.empty_cache();
   std::vector<std::int32_t> adapters;
   for (std::size_t i = 0; i < script_.parameters.size(); ++i) {

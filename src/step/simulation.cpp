@@ -9,6 +9,7 @@
 #include "allocator/capacity.h"
 #include "allocator/replay.h"
 #include "spec/error.h"
+#include "step/process_memory.h"
 #include "step/simulate.h"
 #include "step/unknown_events.h"
 
@@ -110,7 +111,9 @@ Simulation simulate(const Run& run, Detail detail) {
   s.events = static_cast<std::int64_t>(history.events.size());
   for (std::size_t i = 0; i < replayed.phases.size(); ++i) {
     const auto& mark = history.phases[i];
-    s.phases.push_back({mark.step, mark.micro_step, mark.phase, replayed.phases[i], mark.host, mark.host_peak, mark.host_pinned});
+    const Bytes process = process_memory(mark.phase, mark.step, run.world_size > 1 && !run.stand_in);
+    s.phases.push_back({mark.step, mark.micro_step, mark.phase, replayed.phases[i], mark.host + process, mark.host_peak + process,
+                        mark.host_pinned});
   }
   s.peak.allocated = replayed.allocated_peak;
   s.peak.reserved = replayed.reserved_peak;

@@ -22,7 +22,7 @@ struct PhaseMemory {
   std::int64_t step = -1, micro_step = -1;  // -1: load and init
   Phase phase = Phase::Start;
   PhaseFigures figures;
-  Bytes host, host_peak, host_pinned;       // of this rank, beyond the interpreter's own
+  Bytes host, host_peak, host_pinned;       // resident memory of this rank's process; pinned is part of it
 };
 
 // Where in the run an event stands, and what it is.
