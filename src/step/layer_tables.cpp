@@ -79,12 +79,18 @@ void erase_name(std::string& cell, const std::string& name) {
   if (at != std::string::npos) cell.erase(at, name.size());
 }
 
+// The plainest training there is, whatever its precision.
+bool plain(const Run& run) {
+  return run.ds.zero.stage < 3 && run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
+         run.workload.attention == Attention::Sdpa && !run.workload.kernels.any() && !run.model.experts;
+}
+
 }  // namespace
 
-bool full_precision(const Run& run) {
-  const bool fp32 = run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast;
-  return fp32 && run.ds.zero.stage < 3 && run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
-         run.workload.attention == Attention::Sdpa && !run.workload.kernels.any() && !run.model.experts;
+bool full_precision(const Run& run) { return run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast && plain(run); }
+
+bool autocast_layers(const Run& run) {
+  return run.ds.torch_autocast && plain(run) && !run.workload.attention_mask && run.model.qk_norm && !run.model.qkv_bias;
 }
 
 bool holds_mask(const Run& run) {
@@ -102,6 +108,7 @@ LayerTables::LayerTables(const Run& run)
 TableRows LayerTables::forward(bool first) const {
   if (run_.model.experts) return experts("LF", Part::Kept, "MF");
   if (full_precision(run_)) return finished(book_.rows("FF"));
+  if (autocast_layers(run_)) return book_.rows("AF");
   if (!adapted_) return finished(with_liger(attention(book_.rows("LF"), Part::Kept), run_, LigerPart::Kept, first));
   auto rows = book_.rows("LG");
   if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
@@ -260,6 +267,7 @@ TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
     return finished(with_liger(quantized(book_.rows(name)), run_, backward_part(checkpointed), first));
   }
   if (full_precision(run_)) return finished(book_.rows("FB"));
+  if (autocast_layers(run_)) return book_.rows("AB");
   const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
   if (run_.model.experts) {
     const bool inside = checkpointed && !reentrant;

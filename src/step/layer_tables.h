@@ -11,6 +11,10 @@ namespace zplan {
 // 16-bit tables.
 bool full_precision(const Run& run);
 
+// torch_autocast in stages 0-2, whole training without checkpointing, of models with norms on q and k and no biases.
+// Others use the 16-bit tables.
+bool autocast_layers(const Run& run);
+
 // The mask lives through the model's forward: eager always makes one, sdpa for a batch that is really padded.
 bool holds_mask(const Run& run);
 

@@ -17,8 +17,14 @@ namespace {
 TableRows with_sorted_embedding(const TableRows& rows) {
   TableRows out = table_book().rows("ES");
   for (const auto& row : rows) {
-    if (row.step == "embedding") out.push_back({"embedded", "", row.frees, ""});
-    else out.push_back(row);
+    if (row.step != "embedding") {
+      out.push_back(row);
+      continue;
+    }
+    for (auto& sorted : out) {
+      if (sorted.step == "embedding") sorted.allocates = row.allocates;  // 2VH, or 4VH in fp32
+    }
+    out.push_back({"embedded", "", row.frees, ""});
   }
   return out;
 }
@@ -77,10 +83,10 @@ Script make_script(const Run& run) {
     }
   }
 
-  const bool fp32 = full_precision(run);
+  const bool fp32 = full_precision(run), autocast = autocast_layers(run);
   const bool built_in_init = zero3 && run.workload.zero_init;
   const bool cast_in_forward = built_in_init || !run.versions.switches.fp32_buffers_kept;  // of inv_freq
-  auto begin = book.rows(fp32 ? "PS" : cast_in_forward ? "P3" : "PF");
+  auto begin = book.rows(fp32 || autocast ? "PS" : cast_in_forward ? "P3" : "PF");
   if (run.ds.train_micro_batch_size_per_gpu > 1) begin = replaced(begin, book.rows("PB"));
   const bool eager = run.workload.attention == Attention::Eager;
   if (eager) {
@@ -107,7 +113,7 @@ Script make_script(const Run& run) {
   const Bound ends = {{"args", arguments}, {"xlast", {"xlast"}}};
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
-  auto head = book.rows(fp32 ? (rows_many ? "FM" : "FH") : fused ? "HL" : rows_many ? "HM" : "HF");
+  auto head = book.rows(fp32 ? (rows_many ? "FM" : "FH") : autocast ? (rows_many ? "AM" : "AH") : fused ? "HL" : rows_many ? "HM" : "HF");
   if (liger_norms) head = replaced(head, book.rows("VH"));
   if (liger_norms && fused) head = replaced(head, book.rows("VL"));
   const bool freeze = run.workload.finetune == Finetune::Freeze;
@@ -124,10 +130,10 @@ Script make_script(const Run& run) {
   const std::vector<std::string> all_arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
   const auto evaluation = liger_norms ? replaced(book.rows("VE"), book.rows("VG")) : book.rows("VE");
   s.eval_end = c.outer(evaluation, Pass::Forward, {{"args", all_arguments}, {"xlast", {"xlast"}}});
-  auto loss = book.rows(fp32 ? "FL" : frozen_head ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
+  auto loss = book.rows(fp32 ? "FL" : autocast ? "AL" : frozen_head ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
   const bool in_place = zero3 || run.workload.kernels.fused_linear_cross_entropy;
-  auto embedding = book.rows(fp32 ? (tied ? "FT" : "FU") : !tied ? "EU" : in_place ? "E3" : "HE");
+  auto embedding = book.rows(fp32 ? (tied ? "FT" : "FU") : autocast ? (tied ? "AT" : "FU") : !tied ? "EU" : in_place ? "E3" : "HE");
   const bool kept_losses = run.versions.switches.engine_keeps_losses && loss_scaled(run);
   const bool divided = run.ds.gradient_accumulation_steps > 1;
   if (!loss_scaled(run)) loss = replaced(loss, book.rows("UB"));

@@ -30,11 +30,13 @@ std::vector<Note> unknown_events(const Run& run) {
   const bool masked = w.attention_mask && w.attention == Attention::Sdpa;
   const std::string measure = "measure such a run (docs/validation.md)";
   Unknown unknown;
-  unknown.add(run.ds.torch_autocast, "torch_autocast", "its casts are not simulated, the layers are those of fp32 or 16-bit training",
+  unknown.add(run.ds.torch_autocast && !autocast_layers(run),
+              "torch_autocast in stage 3, with checkpointing, adapters, frozen layers, Liger, a mask or a model without q and k norms",
+              "simulated with the layers of 16-bit training, which are too small",
               "use bf16, or " + measure);
   unknown.add(fp32 && !full_precision(run), "fp32 in stage 3, with checkpointing, adapters, frozen layers, Liger or other attention than sdpa",
               "simulated with the layers of 16-bit training, which are too small", "use bf16, or " + measure);
-  unknown.add(fp32 && w.eval_after, "An evaluation in fp32", "simulated as in 16 bits", measure);
+  unknown.add(run.ds.precision == Precision::Fp32 && w.eval_after, "An evaluation in fp32", "simulated as in 16 bits", measure);
   unknown.add(layer_kernels(run) != w.kernels && (w.kernels.rms_norm || w.kernels.rope || w.kernels.swiglu),
               "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers, a padding mask or eager attention",
               "simulated with transformers' own modules", measure);

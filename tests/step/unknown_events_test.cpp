@@ -42,8 +42,15 @@ TEST_CASE("settings that are simulated with the tables of others are told", "[st
          r.ds.precision = Precision::Fp32;
          r.workload.eval_after = true;
        }), "An evaluation in fp32: simulated as in 16 bits."},
-      {"torch_autocast", changed([](Run& r) { r.ds.torch_autocast = true; }),
-       "torch_autocast: its casts are not simulated, the layers are those of fp32 or 16-bit training."},
+      {"torch_autocast, stage 2", changed([](Run& r) {
+         r.ds.torch_autocast = r.model.qk_norm = true;
+         r.ds.zero.stage = 2;
+       }), ""},
+      {"torch_autocast, stage 3", changed([](Run& r) {
+         r.ds.torch_autocast = r.model.qk_norm = true;
+         r.ds.zero.stage = 3;
+       }), "torch_autocast in stage 3, with checkpointing, adapters, frozen layers, Liger, a mask or a model without q and k norms: "
+           "simulated with the layers of 16-bit training, which are too small."},
       {"Liger's norm, eager", changed([](Run& r) {
          r.workload.kernels.rms_norm = true;
          r.workload.attention = Attention::Eager;
