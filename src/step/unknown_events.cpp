@@ -31,29 +31,60 @@ std::vector<Note> unknown_events(const Run& run) {
   const std::string measure = "measure such a run (docs/validation.md)";
   Unknown unknown;
   unknown.add(run.ds.torch_autocast && !autocast_layers(run),
-              "torch_autocast in stage 3, with checkpointing, adapters, frozen layers, Liger, a mask or a model without q and k norms",
+              "torch_autocast in stage 3, with checkpointing, adapters, frozen layers, Liger, a mask or "
+              "a model without q and k norms",
               "simulated with the layers of 16-bit training, which are too small",
               "use bf16, or " + measure);
-  unknown.add(fp32 && !full_precision(run), "fp32 in stage 3, with checkpointing, adapters, frozen layers, Liger or other attention than sdpa",
-              "simulated with the layers of 16-bit training, which are too small", "use bf16, or " + measure);
-  unknown.add(run.ds.precision == Precision::Fp32 && w.eval_after, "An evaluation in fp32", "simulated as in 16 bits", measure);
+  unknown.add(fp32 && !full_precision(run),
+              "fp32 in stage 3, with checkpointing, adapters, frozen layers, Liger or other attention "
+              "than sdpa",
+              "simulated with the layers of 16-bit training, which are too small",
+              "use bf16, or " + measure);
+  unknown.add(run.ds.precision == Precision::Fp32 && w.eval_after,
+              "An evaluation in fp32",
+              "simulated as in 16 bits",
+              measure);
   unknown.add(layer_kernels(run) != w.kernels && (w.kernels.rms_norm || w.kernels.rope || w.kernels.swiglu),
-              "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers, a padding mask or eager attention",
-              "simulated with transformers' own modules", measure);
-  unknown.add(!full && (w.attention == Attention::Eager || masked), "Adapters or frozen layers with eager attention or a padding mask",
-              "simulated with sdpa without a mask", "use sdpa, or " + measure);
-  unknown.add(!full && run.model.experts.has_value(), "Adapters or frozen layers with experts", "simulated with layers that train whole", measure);
-  unknown.add(qlora && zero3 && w.zero_init && w.adapter_autocast, "QLoRA with fp32 adapters in stage 3",
-              "simulated without the 4-bit weights' copies in the backward", measure);
-  unknown.add(qlora && zero3 && w.lora_dropout > 0, "QLoRA with dropout in stage 3", "simulated without dropout in the backward", measure);
-  unknown.add(adapted && w.eval_after && w.lora_dropout > 0, "An evaluation of adapters with dropout", "simulated as if it dropped", measure);
-  unknown.add(w.recompute.any() && w.recompute.offload, "Checkpoints in host memory", "simulated as if they stayed on the GPU", "");
-  unknown.add(zero3 && !w.zero_init, "A model built before deepspeed.initialize in stage 3",
-              "load and init are simulated as under zero.Init", "build it under zero.Init");
-  unknown.add(zero3 && zero.stage3_module_granularity_threshold > 0, "stage3_module_granularity_threshold",
-              "simulated without leaf modules", "remove it");
-  unknown.add(zero3 && !zero.memory_efficient_linear, "memory_efficient_linear: false",
-              "simulated with DeepSpeed's linear, which holds no gathered weight for the backward", "remove it");
+              "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers, a padding mask or "
+              "eager attention",
+              "simulated with transformers' own modules",
+              measure);
+  unknown.add(!full && (w.attention == Attention::Eager || masked),
+              "Adapters or frozen layers with eager attention or a padding mask",
+              "simulated with sdpa without a mask",
+              "use sdpa, or " + measure);
+  unknown.add(!full && run.model.experts.has_value(),
+              "Adapters or frozen layers with experts",
+              "simulated with layers that train whole",
+              measure);
+  unknown.add(qlora && zero3 && w.zero_init && w.adapter_autocast,
+              "QLoRA with fp32 adapters in stage 3",
+              "simulated without the 4-bit weights' copies in the backward",
+              measure);
+  unknown.add(qlora && zero3 && w.lora_dropout > 0,
+              "QLoRA with dropout in stage 3",
+              "simulated without dropout in the backward",
+              measure);
+  unknown.add(adapted && w.eval_after && w.lora_dropout > 0,
+              "An evaluation of adapters with dropout",
+              "simulated as if it dropped",
+              measure);
+  unknown.add(w.recompute.any() && w.recompute.offload,
+              "Checkpoints in host memory",
+              "simulated as if they stayed on the GPU",
+              "");
+  unknown.add(zero3 && !w.zero_init,
+              "A model built before deepspeed.initialize in stage 3",
+              "load and init are simulated as under zero.Init",
+              "build it under zero.Init");
+  unknown.add(zero3 && zero.stage3_module_granularity_threshold > 0,
+              "stage3_module_granularity_threshold",
+              "simulated without leaf modules",
+              "remove it");
+  unknown.add(zero3 && !zero.memory_efficient_linear,
+              "memory_efficient_linear: false",
+              "simulated with DeepSpeed's linear, which holds no gathered weight for the backward",
+              "remove it");
   return unknown.take();
 }
 
