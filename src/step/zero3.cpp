@@ -467,7 +467,8 @@ void Zero3::step_sub_group(SubGroup& group, std::int64_t index) {
   if (run_.ds.gradient_clipping > 0) {
     scalars_.play("div=8 add=8 -div div2=8 -add clip=8 -div2 scale=8 reciprocal=8 factor=8 -reciprocal -factor -scale -clip");
   }
-  optimizer_step(recorder_, run_.workload.optimizer, {adam_label_, foreach_label_}, n, index, !std::exchange(group.states, true));
+  optimizer_step(recorder_, run_.workload.optimizer, {adam_label_, foreach_label_}, n, index, !std::exchange(group.states, true),
+                 run_.ds.bf16_optimizer_states ? 2 : 4);
   if (gradient >= 0) recorder_.free(gradient);
 }
 
