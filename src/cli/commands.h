@@ -25,5 +25,6 @@ void add_models(Program& program);
 void add_plan(Program& program);
 void add_replay(Program& program);
 void add_simulate(Program& program);
+void add_validate(Program& program);
 
 }  // namespace zplan

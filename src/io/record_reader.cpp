@@ -155,8 +155,19 @@ void read_outcome(const JsonObject& object, Record& record) {
   record.optimizer_classes = object.text_or("optimizer_classes", "");
   for (const JsonObject& phase : object.objects("phases")) record.phases.push_back(read_phase(phase));
   if (record.phases.empty()) object.fail("phases", "no phase was measured", "measure the run again");
+  record.components = components(object);
+  for (const char* of_no_use_here : {"failure", "losses", "parameters"}) object.ignore(of_no_use_here);
   record.step_seconds = seconds(object, "step_seconds");
   record.loop_step_seconds = seconds(object, "loop_step_seconds");
+}
+
+// {"parameters": bytes, ...}
+std::vector<MeasuredComponent> components(const JsonObject& record) {
+  std::vector<MeasuredComponent> list;
+  if (!record.has("components")) return list;
+  const JsonObject said = record.object("components");
+  for (const auto& [name, bytes] : record.value("components").items()) list.push_back({name, Bytes{said.count(name)}});
+  return list;
 }
 
 // As many steps as were measured; of a run that ran out of memory, at least the three that reach the steady state.

@@ -29,6 +29,13 @@ struct MeasuredPhase {
   friend bool operator==(const MeasuredPhase&, const MeasuredPhase&) = default;
 };
 
+// What the program held of one component after the last step, counted from its tensors.
+struct MeasuredComponent {
+  std::string name;  // as in by_component: parameters, gradients, optimizer
+  Bytes bytes;
+  friend bool operator==(const MeasuredComponent&, const MeasuredComponent&) = default;
+};
+
 struct Record {
   enum class Outcome { Ok, OutOfMemory };
   enum class Ranks { Fake, Nccl };  // one process with torch's fake process group, or real ranks
@@ -40,6 +47,7 @@ struct Record {
   std::string oom_message;
   std::string optimizer_classes;    // "DeepSpeedZeroOptimizer_Stage3/FusedAdam"
   std::vector<MeasuredPhase> phases;
+  std::vector<MeasuredComponent> components;  // on the device, where they were counted
   std::vector<Seconds> step_seconds;       // with the synchronisations of the phases
   std::vector<Seconds> loop_step_seconds;  // whole steps without: what a training loop takes
   std::optional<Cluster> machine;   // where time was measured

@@ -19,15 +19,13 @@ import os
 import pathlib
 import re
 import sys
-import traceback
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from zplan_probe import job as jobs  # noqa: E402
 from zplan_probe import packages, ranks, sources  # noqa: E402
 from zplan_probe.errors import ProbeError  # noqa: E402
-
-MEASURED, OUT_OF_MEMORY, INPUT_ERROR, FAILED = 0, 1, 2, 3
+from zplan_probe.run import INPUT_ERROR, Limits, measure, say  # noqa: E402
 
 
 def size(text: str) -> int:
@@ -122,96 +120,6 @@ def with_limits(job: jobs.Job, options: argparse.Namespace) -> jobs.Job:
     return dataclasses.replace(job, **said)
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def measure(job: jobs.Job, options: argparse.Namespace, place: ranks.Place) -> int:
-    """Runs the job on this rank and writes its record. torch is imported from here on."""
-    import torch
-
-    from zplan_probe import components, meter, model, training
-    from zplan_probe.history import History
-    from zplan_probe.measurement import Measurement, path_of
-
-    device = f"cuda:{place.local_rank}" if options.device == "cuda" else "cpu"
-    if options.device == "cuda" and torch.cuda.device_count() <= place.local_rank:
-        raise ProbeError("--device cuda", f"rank {place.rank} needs GPU {place.local_rank}, torch sees {torch.cuda.device_count()}",
-                         "run it on the machine that will train; --device cpu only tries the probe")
-    if job.cpu_threads:
-        torch.set_num_threads(job.cpu_threads)
-    if options.device == "cuda":
-        torch.cuda.init()
-    alone = place.kind == "fake"
-    history = History() if options.history and options.device == "cuda" and (alone or place.rank == 0) else None
-    gauge: meter.Meter = meter.CudaMeter(place.local_rank, job.capacity_bytes) if options.device == "cuda" else meter.HostMeter()
-    facts = {"gpu": job.gpu, **gauge.facts(), "threads": torch.get_num_threads()} if job.gpu else {**gauge.facts(), "threads": torch.get_num_threads()}
-    record = Measurement(job, place, facts, path_of(options.out, place.rank, alone))
-    phase = ["start"]
-
-    def mark(name: str, step: int | None = None, micro_step: int | None = None) -> None:
-        figures = gauge.read()
-        record.add(name, figures, step, micro_step)
-        if history:
-            history.mark(name, figures, step, micro_step)
-        phase[0] = name if step is None else f"{name} of step {step}.{micro_step}"
-        if alone or place.rank == 0:
-            gib = {key: figures.device[key] / 2**30 for key in ("allocated_peak", "reserved_peak")}
-            say(f"{phase[0]:24} {figures.seconds:7.1f} s   allocated {gib['allocated_peak']:6.1f} GiB, "
-                f"reserved {gib['reserved_peak']:6.1f} GiB, host {figures.rss / 2**30:6.1f} GiB")
-
-    try:
-        ranks.join(place, options.device)
-        mark("start")
-        built, held = model.build(job, device, options.weights)
-        record.set(parameters=model.parameters_of(built))
-        mark("load")
-        engine, classes = training.initialize(job, built)
-        record.set(optimizer_classes=classes)
-        mark("init")
-        run_steps(job, options, record, training.Trainer(job, engine, device), mark, gauge.synchronize, not alone)
-        record.finish("ok", components=components.held(engine, options.device))
-        del held
-        return MEASURED
-    except ProbeError:
-        record.finish("failed", failure={"rank": place.rank, "where": f"after {phase[0]}", "what": "input error"})
-        raise
-    except torch.OutOfMemoryError as error:
-        mark("oom")
-        record.finish("oom", oom_message=str(error)[:1500])
-        say(f"probe.py: out of device memory after {phase[0]}: {str(error)[:300]}")
-        return OUT_OF_MEMORY
-    except Exception as error:
-        traceback.print_exc()
-        what = f"{type(error).__name__}: {error}"
-        record.finish("failed", failure={"rank": place.rank, "where": f"after {phase[0]}", "what": what[:1500]})
-        say(f"probe.py: failed after {phase[0]}: {what.splitlines()[0][:300]}")
-        return FAILED
-    finally:
-        if history:
-            history.write(options.history, record.said)
-
-
-def run_steps(job: jobs.Job, options: argparse.Namespace, record: Any, trainer: Any, mark: Callable[..., None],
-              synchronize: Callable[[], None], real: bool) -> None:
-    import time
-
-    from zplan_probe.training import timed_steps
-
-    losses, seconds = [], []
-    for step in range(options.steps):
-        began = time.perf_counter()
-        trainer.step(mark, step)
-        seconds.append(round(time.perf_counter() - began, 4))
-        losses.append(round(trainer.loss(), 4))
-    if job.evaluate:
-        trainer.evaluate()
-        mark("eval")
-    if real:  # a stand-in's losses and times say nothing
-        timed = 3 if options.timed_steps is None else options.timed_steps
-        record.set(losses=losses, step_seconds=seconds, loop_step_seconds=timed_steps(trainer, timed, synchronize))
-
-
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     try:
@@ -222,7 +130,8 @@ def main(arguments: Sequence[str]) -> int:
         for line in packages.differing_versions(job) if place.rank == 0 or options.stand_in else []:
             say(f"probe.py: warning: {line}")
         ranks.apply_environment(ranks.environment_of(job, place, options.device))
-        return measure(job, options, place)
+        limits = Limits(options.device, options.steps, options.timed_steps, options.weights, options.out, options.history)
+        return measure(job, limits, place)
     except ProbeError as error:
         say(f"probe.py: error: {error}")
         return INPUT_ERROR

@@ -45,7 +45,6 @@ class Measurement:
         self.said: dict[str, Any] = {
             "schema": "zplan.measurement/1",
             "id": job.id,
-            "measured_by": "validate/deepspeed/probe.py",
             "model": job.model,
             "world_size": place.world_size,
             "rank": place.rank,

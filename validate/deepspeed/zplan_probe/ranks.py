@@ -83,6 +83,8 @@ def join(place: Place, device: str) -> None:
     else:
         dist.init_process_group(backend="gloo", rank=place.rank, world_size=place.world_size)
     backend = "nccl" if device == "cuda" else "gloo"
+    if device == "cpu":  # an operator for shared memory that DeepSpeed would compile for minutes; gloo does without
+        deepspeed.ops.__compatible_ops__.pop("deepspeed_shm_comm", None)
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
 
 

@@ -125,9 +125,9 @@ def record_in(path: str) -> tuple[Json, str]:
         raise ProbeError(name, error.strerror or "cannot be read", "name a file that is there")
     records = [json.loads(line) for line in lines if line.strip()]
     chosen = [record for record in records if not wanted or record.get("id") == wanted]
-    if len(chosen) != 1:
+    if len({record.get("id") for record in chosen}) != 1:
         raise ProbeError(path, f"{len(chosen)} records answer to it", "write FILE.jsonl#ID with the id of one")
-    return chosen[0], path
+    return min(chosen, key=lambda record: record.get("rank", 0)), path  # the ranks of one run have one id
 
 
 def from_record(path: str) -> Job:
