@@ -142,6 +142,15 @@ Cluster read_machine(const JsonObject& object, const Gpu& gpu, std::vector<Note>
   return cluster;
 }
 
+// {"parameters": bytes, ...}
+std::vector<MeasuredComponent> components(const JsonObject& record) {
+  std::vector<MeasuredComponent> list;
+  if (!record.has("components")) return list;
+  const JsonObject said = record.object("components");
+  for (const auto& [name, bytes] : record.value("components").items()) list.push_back({name, Bytes{said.count(name)}});
+  return list;
+}
+
 void read_outcome(const JsonObject& object, Record& record) {
   const std::string outcome = object.text("outcome");
   if (outcome == "oom") record.outcome = Record::Outcome::OutOfMemory;
@@ -159,15 +168,6 @@ void read_outcome(const JsonObject& object, Record& record) {
   for (const char* of_no_use_here : {"failure", "losses", "parameters"}) object.ignore(of_no_use_here);
   record.step_seconds = seconds(object, "step_seconds");
   record.loop_step_seconds = seconds(object, "loop_step_seconds");
-}
-
-// {"parameters": bytes, ...}
-std::vector<MeasuredComponent> components(const JsonObject& record) {
-  std::vector<MeasuredComponent> list;
-  if (!record.has("components")) return list;
-  const JsonObject said = record.object("components");
-  for (const auto& [name, bytes] : record.value("components").items()) list.push_back({name, Bytes{said.count(name)}});
-  return list;
 }
 
 // As many steps as were measured; of a run that ran out of memory, at least the three that reach the steady state.

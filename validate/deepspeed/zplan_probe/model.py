@@ -156,15 +156,15 @@ def use_kernels(job: Job, model: torch.nn.Module) -> None:
 
 
 def checkpoint(job: Job, model: Any) -> None:
-    """Gradient checkpointing of every n-th layer."""
-    options: dict[str, Any] = {"use_reentrant": job.workload.recompute_impl == "reentrant"}
+    """Gradient checkpointing of every n-th layer, as Trainer.__init__ asks for it."""
+    options: dict[str, Any] = {"gradient_checkpointing_kwargs": {"use_reentrant": job.workload.recompute_impl == "reentrant"}}
     if job.workload.recompute_every > 1:
         options["every_n_layers"] = job.workload.recompute_every
     if job.workload.recompute_offload:
         options["offload"] = True
     try:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
-    except TypeError as error:  # a key that this transformers does not know
+        model.gradient_checkpointing_enable(**options)
+    except TypeError as error:  # an argument that this transformers does not know
         raise ProbeError(f"recompute {job.workload.recompute}", str(error), "install a newer transformers")
 
 
