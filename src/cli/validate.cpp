@@ -56,10 +56,16 @@ ComparisonReport compared(const std::vector<std::string>& paths, const std::vect
                           const FileSource& files, std::vector<Record>& records) {
   ComparisonReport r;
   r.version = ZPLAN_VERSION;
+  std::string failed;
   for (const auto& path : paths) {
-    if (!files.exists(path)) continue;  // a rank that another machine measured
+    if (!files.exists(path)) continue;  // the rank did not come so far
+    if (const auto why = unmeasured(path, files); !why.empty()) {  // stopped because another rank ran out of memory
+      if (failed.empty()) failed = why;
+      continue;
+    }
     for (const auto& text : record_texts(files, path)) records.push_back(read_record(text, catalog, files));
   }
+  if (records.empty()) throw InputError("zplan validate", "nothing to compare: " + failed, "see its messages above");
   for (auto& record : records) {
     if (records.size() > 1) record.id += ".rank" + std::to_string(record.run.rank);
     r.runs.push_back(compare(record, TimeCoefficients{}));

@@ -1,64 +1,15 @@
 #include "cli/validation_command.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "io/emit_arguments.h"
-#include "io/json.h"
 #include "io/record_reader.h"
 #include "spec/error.h"
 
 namespace zplan {
 namespace {
-using nlohmann::json;
-namespace fs = std::filesystem;
 
 std::string number(std::int64_t n) { return std::to_string(n); }
-
-std::string ranks_text(std::int64_t n) { return number(n) + (n == 1 ? " rank" : " ranks"); }
-
-// plan.json of a folder; a file as it is.
-std::string plan_file(const std::string& path) { return fs::is_directory(path) ? path + "/plan.json" : path; }
-
-// `inputs` of a plan or a simulation, as the job: what zplan-validate takes as options.
-ValidationJob job_of_simulation(const JsonObject& simulation, const std::string& ds_config) {
-  const JsonObject inputs = simulation.object("inputs");
-  const JsonObject workload = inputs.object("workload"), machine = inputs.object("machine");
-  ValidationJob job;
-  job.world_size = simulation.positive("world_size");
-  job.nodes = machine.positive_or("nodes", 1);
-  job.gpu = machine.text_or("gpu", "");
-  job.model = inputs.object("model").text("name");
-  job.ds_config = ds_config;
-  job.seq_len = workload.positive("seq_len");
-  job.recompute = workload.text_or("recompute", "none");
-  job.recompute_impl = workload.text_or("recompute_impl", "non-reentrant");
-  job.alloc_conf = inputs.text_or("alloc_conf", "");
-  job.load = workload.text_or("load", "cpu");
-  const std::string finetune = workload.text_or("finetune", "full");
-  if (finetune != "full") job.only_deepspeed = "--finetune " + finetune;
-  else if (!workload.texts("kernels").empty()) job.only_deepspeed = "Liger kernels";
-  else if (ds_config.empty()) job.only_deepspeed = "a simulation without a ds_config.json beside it";
-  const std::int64_t stage = inputs.object("ds_config").object("zero_optimization").count_or("stage", 0);
-  job.what = job.model + ", ZeRO-" + number(stage) + ", on " + ranks_text(job.world_size);
-  return job;
-}
-
-ValidationJob job_of_plan(const std::string& path, const FileSource& files) {
-  const std::string file = plan_file(path);
-  if (!files.exists(file)) {
-    throw InputError("--plan " + path, "there is no plan here", "plan first (`zplan --model M --gpus G`), or use --like RECORD");
-  }
-  const json value = parse_json(files.read(file), file);
-  const JsonObject root(value, file);
-  const std::string schema = root.text("schema");
-  if (schema == "zplan.simulation/1") return job_of_simulation(root, "");
-  if (schema != "zplan.plan/1") root.fail("schema", "'" + schema + "' is no plan", "name the plan.json that `zplan plan` wrote");
-  if (!root.has("best")) root.fail("best", "nothing fits in this plan", "plan for more or larger GPUs");
-  const std::string beside = (fs::path(file).parent_path() / "ds_config.json").string();
-  return job_of_simulation(root.object("best").object("simulation"), files.exists(beside) ? beside : "");
-}
 
 ValidationJob job_of_record(const std::string& like, const Catalog& catalog, const FileSource& files) {
   const std::size_t hash = like.rfind('#');
@@ -74,7 +25,7 @@ ValidationJob job_of_record(const std::string& like, const Catalog& catalog, con
   job.world_size = record.run.world_size;
   job.nodes = record.machine ? record.machine->nodes : 1;
   job.gpu = record.run.gpu.name;
-  job.what = record.run.model.name + ", ZeRO-" + number(record.run.ds.zero.stage) + ", on " + ranks_text(job.world_size) + " (" + record.id + ")";
+  job.what = job_text(record.run.model.name, record.run.ds.zero.stage, job.world_size) + " (" + record.id + ")";
   if (texts.size() > 1) job.only_deepspeed = "one record of a file with many";
   return job;
 }
@@ -157,7 +108,7 @@ ValidationJob validation_job(const ValidationOptions& options, const Catalog& ca
   if (options.rank && !options.stand_in) {
     throw InputError("--rank", "real ranks are all measured", "add --stand-in to play one of them");
   }
-  const ValidationJob job = options.like.empty() ? job_of_plan(options.plan, files) : job_of_record(options.like, catalog, files);
+  const ValidationJob job = options.like.empty() ? read_validation_job(options.plan, files) : job_of_record(options.like, catalog, files);
   if (options.rank && *options.rank >= job.world_size) {
     throw InputError("--rank", number(*options.rank) + " is not a rank of " + number(job.world_size), "ranks count from 0");
   }

@@ -9,6 +9,7 @@
 
 #include "io/catalog.h"
 #include "io/files.h"
+#include "io/validation_job.h"
 
 namespace zplan {
 
@@ -27,17 +28,6 @@ struct ValidationOptions {
   std::string out = "measurements.json";
 };
 
-// The job as far as starting it needs to know.
-struct ValidationJob {
-  std::string what;                      // "Qwen3-8B, ZeRO-3, on 4 ranks"
-  std::string gpu;                       // the planned card
-  std::int64_t world_size = 1, nodes = 1;
-  std::int64_t gpus_per_node() const { return world_size / nodes; }
-  // What zplan-validate must be told; the probe reads it from the same file.
-  std::string model, ds_config, recompute, recompute_impl, alloc_conf, load;
-  std::int64_t seq_len = 0;
-  std::string only_deepspeed;            // why zplan-validate cannot run it; empty: it can
-};
 // Throws InputError if there is no plan, if nothing fits in it, or if the record is not there.
 ValidationJob validation_job(const ValidationOptions& options, const Catalog& catalog, const FileSource& files);
 

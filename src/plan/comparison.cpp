@@ -34,7 +34,7 @@ void compare_phases(const Record& record, Comparison& c) {
   Peaks measured, predicted;
   double allocated_errors = 0, reserved_errors = 0;
   for (const auto& m : record.phases) {
-    if (!counts(m.phase)) continue;
+    if (!counts(m.phase) || m.reserved_peak.count == 0) continue;  // 0: run without a GPU, to try the program
     const PhaseMemory* p = matching(*c.simulation, m);
     if (!p) continue;
     c.phases.push_back({m.phase, m.step, m.micro_step, m.allocated_peak, p->figures.allocated_peak, m.reserved_peak, p->figures.reserved_peak});

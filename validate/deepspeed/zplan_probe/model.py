@@ -147,12 +147,13 @@ def freeze(job: Job, model: Any) -> None:
         layer.requires_grad_(False)
 
 
-def use_kernels(job: Job, model: torch.nn.Module) -> None:
+def use_kernels(job: Job, model: Any) -> None:
     """Liger's kernels, patched into the instance as the Trainer does."""
     from liger_kernel.transformers import _apply_liger_kernel_to_instance
 
     chosen = {name: name in job.workload.kernels for name in ("rope", "rms_norm", "swiglu", "fused_linear_cross_entropy")}
-    _apply_liger_kernel_to_instance(model=model, cross_entropy=False, **chosen)
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model  # of peft's wrapper
+    _apply_liger_kernel_to_instance(model=base, cross_entropy=False, **chosen)
 
 
 def checkpoint(job: Job, model: Any) -> None:

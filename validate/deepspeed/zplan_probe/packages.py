@@ -19,7 +19,7 @@ def needed(job: Job, weights: bool) -> Iterator[tuple[str, str, str]]:
     yield "torch", "the probe runs in it", pinned("torch")
     yield "deepspeed", "it is what the probe measures", pinned("deepspeed")
     yield "transformers", "the model's class is from there", pinned("transformers")
-    if weights or job.workload.finetune == "qlora":
+    if weights:
         yield "accelerate", "transformers loads weights under DeepSpeed with it", "accelerate"
     if job.workload.adapters:
         yield "peft", f"--finetune {job.workload.finetune} makes its adapters with it", "peft"

@@ -42,8 +42,6 @@ class Trainer:
             # The first label of a row is never predicted. All ranks have rows of the same length.
             counted = job.micro_batch * (job.workload.seq_len - 1) * job.grad_accum * job.world_size
             self.loss_arguments["num_items_in_batch"] = torch.tensor(counted, device=device)
-        takes = inspect.signature(engine.backward).parameters
-        self.backward_arguments = {"scale_wrt_gas": False} if "scale_wrt_gas" in takes else {}
 
     def forward(self) -> torch.Tensor:
         outputs = self.engine(**self.inputs, **self.loss_arguments)
@@ -57,7 +55,7 @@ class Trainer:
         loss = self.forward()
         done("forward")
         self.engine.set_gradient_accumulation_boundary(is_boundary=last)
-        self.engine.backward(loss, **self.backward_arguments)
+        self.engine.backward(loss, scale_wrt_gas=False)
         self.value = loss.detach()
         del loss
         done("backward")
