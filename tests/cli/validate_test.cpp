@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/program.h"
 #include "io/record_reader.h"
 #include "spec/error.h"
 #include "tests/catch.h"

@@ -1,9 +1,7 @@
-"""validate/deepspeed/probe.py without a GPU: what it reads, builds and writes, and one run in the real DeepSpeed."""
+"""validate/deepspeed/probe.py: what it reads, what it builds, what it writes, and what it says is missing."""
 
-import gzip
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -263,29 +261,3 @@ def test_histories_keep_who_asked():
     said = history.compact({"device_traces": [entries], "segments": []}, 0)
     assert [entry[5] for entry in said["trace"]] == [0, 0, None] and len(said["contexts"]) == 1
     assert history.mark_name("backward", 0, 1) == "s0g1.bwd" and history.mark_name("init", None, None) == "engine"
-
-
-# ---- the real thing, on the CPU
-
-
-@pytest.mark.parametrize("stage, words", [
-    (2, ["--optimizer", "torch-adamw-foreach", "--recompute", "full"]),
-    (3, ["--optimizer", "torch-adamw-fused", "--finetune", "lora", "--lora-rank", "4"]),
-])  # fmt: skip
-def test_one_of_four_ranks_runs_in_deepspeed(tmp_path, stage, words):
-    (tmp_path / "tiny.json").write_text(json.dumps(CONFIG))
-    (tmp_path / "ds.json").write_text(json.dumps({**DS, "zero_optimization": {"stage": stage}}))
-    done = subprocess.run(
-        [sys.executable, PROBE, "--ds-config", "ds.json", "--model", "tiny.json", "--seq-len", "32", "--device", "cpu",
-         "--stand-in", "--world", "4", "--rank", "1", "--steps", "2", "--out", "m.json", *words],
-        cwd=tmp_path, capture_output=True, text=True, timeout=500)  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    record = json.loads((tmp_path / "m.json").read_text())
-    assert (record["outcome"], record["ranks"], record["rank"], record["world_size"]) == ("ok", "fake", 1, 4)
-    assert record["parameters"] >= 4 * 64 * 64
-    micro = ["forward", "backward", "step"]
-    assert [phase["phase"] for phase in record["phases"]] == ["start", "load", "init"] + 4 * micro
-    assert [(phase["step"], phase["micro_step"]) for phase in record["phases"][3::3]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert record["versions"]["deepspeed"] and record["components"]["parameters"] > 0
-    assert "loss" not in record and "step_seconds" not in record
-    assert record["optimizer_classes"].startswith("DeepSpeedZeroOptimizer")
