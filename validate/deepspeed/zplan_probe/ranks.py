@@ -2,6 +2,7 @@
 of N. Its collectives move no data, but every buffer of DeepSpeed and of the model is really allocated."""
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from dataclasses import dataclass
@@ -67,6 +68,28 @@ def apply_environment(said: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
+def let_rank_0_agree() -> None:
+    """Stage 3 asks rank 0 whether it runs the same modules in the same order. Nobody answers a stand-in: it agrees.
+
+    DeepSpeed's own functions (runtime/zero/utils.py) still run, for what they allocate.
+    """
+    from deepspeed.runtime.zero import utils
+
+    asked, compared = utils.get_lst_from_rank0, getattr(utils, "assert_lst_len_same_as_other_ranks", None)
+
+    def get_lst_from_rank0(values: list[int]) -> list[int]:
+        asked(values)
+        return list(values)
+
+    def assert_lst_len_same_as_other_ranks(values: list[int]) -> None:
+        with contextlib.suppress(RuntimeError):
+            compared(values)
+
+    utils.get_lst_from_rank0 = get_lst_from_rank0
+    if compared:
+        utils.assert_lst_len_same_as_other_ranks = assert_lst_len_same_as_other_ranks
+
+
 def join(place: Place, device: str) -> None:
     """Makes the process group, and DeepSpeed's view of it."""
     import deepspeed
@@ -86,6 +109,8 @@ def join(place: Place, device: str) -> None:
     if device == "cpu":  # an operator for shared memory that DeepSpeed would compile for minutes; gloo does without
         deepspeed.ops.__compatible_ops__.pop("deepspeed_shm_comm", None)
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
+    if place.kind == "fake" and place.rank > 0:
+        let_rank_0_agree()
 
 
 def leave() -> None:
