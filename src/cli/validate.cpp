@@ -35,7 +35,8 @@ std::string gpus_text(std::int64_t n) { return std::to_string(n) + (n == 1 ? " G
 std::string record_of_rank(const std::string& out, std::int64_t rank) {
   if (rank == 0) return out;
   const fs::path path(out);
-  return (path.parent_path() / (path.stem().string() + ".rank" + std::to_string(rank) + path.extension().string())).string();
+  return (path.parent_path() / (path.stem().string() + ".rank" + std::to_string(rank) + path.extension().string()))
+      .string();
 }
 
 std::vector<std::string> record_files(const ValidationJob& job, const ValidationOptions& o) {
@@ -52,13 +53,13 @@ void set_aside(const std::vector<std::string>& files) {
   }
 }
 
-ComparisonReport compared(const std::vector<std::string>& paths, const std::vector<Tolerance>& tolerances, const Catalog& catalog,
-                          const FileSource& files, std::vector<Record>& records) {
+ComparisonReport compared(const std::vector<std::string>& paths, const std::vector<Tolerance>& tolerances,
+                          const Catalog& catalog, const FileSource& files, std::vector<Record>& records) {
   ComparisonReport r;
   r.version = ZPLAN_VERSION;
   std::string failed;
   for (const auto& path : paths) {
-    if (!files.exists(path)) continue;  // the rank did not come so far
+    if (!files.exists(path)) continue;                             // the rank did not come so far
     if (const auto why = unmeasured(path, files); !why.empty()) {  // stopped because another rank ran out of memory
       if (failed.empty()) failed = why;
       continue;
@@ -99,30 +100,40 @@ int run_validation(const ValidationOptions& o, const ValidationReportOptions& re
   }
   const std::string then = "run it there, then `zplan compare " + o.out + "`";
   if (here.count == 0) {
-    throw InputError("zplan validate", "no GPU to measure on: " + here.why_none + "; it would have run " + job.what + ":\n  " + line, then);
+    throw InputError("zplan validate",
+                     "no GPU to measure on: " + here.why_none + "; it would have run " + job.what + ":\n  " + line,
+                     then);
   }
   if (!o.stand_in && (job.nodes > 1 || job.gpus_per_node() > here.count)) {
     console.out << line << "\n";
-    const std::string wants = (job.nodes > 1 ? std::to_string(job.nodes) + " nodes of " : "") + gpus_text(job.gpus_per_node());
-    throw InputError("zplan validate", job.what + ", needs " + wants + ", this machine has " + std::to_string(here.count) +
-                         "; the command printed is for " + (job.nodes > 1 ? "each node, with NODE_RANK and MASTER_ADDR set" : "a machine that has them"),
+    const std::string wants =
+        (job.nodes > 1 ? std::to_string(job.nodes) + " nodes of " : "") + gpus_text(job.gpus_per_node());
+    throw InputError("zplan validate",
+                     job.what + ", needs " + wants + ", this machine has " + std::to_string(here.count) +
+                         "; the command printed is for " +
+                         (job.nodes > 1 ? "each node, with NODE_RANK and MASTER_ADDR set" : "a machine that has them"),
                      then + ", or play one rank here with --stand-in");
   }
   if (!job.gpu.empty() && job.gpu != here.gpu) {
-    console.err << "zplan validate: planned for " << job.gpu << ", measured on " << here.gpu << ": compared with a prediction for the latter\n";
+    console.err << "zplan validate: planned for " << job.gpu << ", measured on " << here.gpu
+                << ": compared with a prediction for the latter\n";
   }
-  console.err << "zplan validate: " << job.what << (o.stand_in ? ", one of them played on one GPU" : "") << ":\n  " << line << std::endl;
+  console.err << "zplan validate: " << job.what << (o.stand_in ? ", one of them played on one GPU" : "") << ":\n  "
+              << line << std::endl;
   const auto paths = record_files(job, o);
   set_aside(paths);
   const int code = run_child(words);
   if (code != 0 && code != 1) {  // 1: out of memory, which is a measurement
-    throw InputError("zplan validate", "nothing to compare: the run ended with exit code " + std::to_string(code),
-                     "its last message stands above" + (files.exists(o.out) ? ", what it did is in " + o.out : std::string()));
+    throw InputError(
+        "zplan validate", "nothing to compare: the run ended with exit code " + std::to_string(code),
+        "its last message stands above" + (files.exists(o.out) ? ", what it did is in " + o.out : std::string()));
   }
-  if (!files.exists(o.out)) throw InputError("zplan validate", "the run wrote no " + o.out, "its last message stands above");
+  if (!files.exists(o.out))
+    throw InputError("zplan validate", "the run wrote no " + o.out, "its last message stands above");
   std::vector<Record> records;
   const ComparisonReport r = compared(paths, tolerances, catalog, files, records);
-  console.out << (report.json ? json_text(comparison_json(r)) + "\n" : validation_text(r, records, tolerances, {console.colour}));
+  console.out << (report.json ? json_text(comparison_json(r)) + "\n"
+                              : validation_text(r, records, tolerances, {console.colour}));
   const bool simulated = r.summary.failed == 0;
   return r.exceeded.empty() && r.summary.outcomes_wrong == 0 && simulated ? 0 : 1;
 }
@@ -130,10 +141,12 @@ int run_validation(const ValidationOptions& o, const ValidationReportOptions& re
 void add_validate(Program& program) {
   const auto options = std::make_shared<Options>();
   auto& o = options->run;
-  CLI::App* command = program.app.add_subcommand("validate", "Run a plan for a few steps and compare what it used with the prediction");
+  CLI::App* command =
+      program.app.add_subcommand("validate", "Run a plan for a few steps and compare what it used with the prediction");
   command->add_option("--plan", o.plan, "A plan's folder or plan.json, or the output of simulate --json (zplan-out)");
   command->add_option("--like", o.like, "Instead: a run measured before, FILE or FILE.jsonl#ID");
-  command->add_option("--engine", options->engine, "deepspeed: DeepSpeed itself; native: zplan-validate, without Python (deepspeed)");
+  command->add_option("--engine", options->engine,
+                      "deepspeed: DeepSpeed itself; native: zplan-validate, without Python (deepspeed)");
   command->add_flag("--stand-in", o.stand_in, "Play one rank of the world on one GPU; nothing is sent");
   command->add_option("--rank", o.rank, "With --stand-in: which rank (the plan's worst)");
   command->add_option("--steps", o.steps, "Steps measured phase by phase");
@@ -144,7 +157,10 @@ void add_validate(Program& program) {
   command->add_option("--out", o.out, "The record (measurements.json)");
   command->add_option("--python", o.python, "The Python that has DeepSpeed (python3)");
   command->add_option("--program", o.program, "The native engine (zplan-validate)");
-  command->add_option("--tolerance", options->tolerances, "QUANTITY=MEAN[,WORST], as compare has it (allocated_peak=2%, reserved_peak=6%)")->take_all();
+  command
+      ->add_option("--tolerance", options->tolerances,
+                   "QUANTITY=MEAN[,WORST], as compare has it (allocated_peak=2%, reserved_peak=6%)")
+      ->take_all();
   command->add_flag("--dry-run", options->dry_run, "Print the command and stop");
   command->add_flag("--json", options->json, "Print zplan.comparison/1");
   command->final_callback([&data = program.data, &action = program.action, options] {

@@ -15,10 +15,13 @@ ValidationJob job_of_record(const std::string& like, const Catalog& catalog, con
   const std::size_t hash = like.rfind('#');
   const std::string path = like.substr(0, hash), id = hash == std::string::npos ? "" : like.substr(hash + 1);
   const auto texts = record_texts(files, path);
-  const auto found = std::find_if(texts.begin(), texts.end(), [&](const RecordText& t) { return id.empty() || record_id(t) == id; });
+  const auto found =
+      std::find_if(texts.begin(), texts.end(), [&](const RecordText& t) { return id.empty() || record_id(t) == id; });
   if (found == texts.end() || (id.empty() && texts.size() > 1)) {
-    throw InputError("--like " + like, id.empty() ? number(static_cast<std::int64_t>(texts.size())) + " records are in it" : "has no such record",
-                     "say which: --like FILE#ID");
+    throw InputError(
+        "--like " + like,
+        id.empty() ? number(static_cast<std::int64_t>(texts.size())) + " records are in it" : "has no such record",
+        "say which: --like FILE#ID");
   }
   const Record record = read_record(*found, catalog, files);
   ValidationJob job;
@@ -51,8 +54,11 @@ void add_common(std::vector<std::string>& words, const ValidationOptions& o) {
 // torchrun as a module: the same Python, and nothing needs to be on the PATH.
 std::vector<std::string> torchrun(const ValidationJob& job, const std::string& python) {
   std::vector<std::string> words = {python, "-m", "torch.distributed.run"};
-  if (job.nodes == 1) words.push_back("--standalone");
-  else words.insert(words.end(), {"--nnodes", number(job.nodes), "--node_rank", "$NODE_RANK", "--master_addr", "$MASTER_ADDR", "--master_port", "29500"});
+  if (job.nodes == 1)
+    words.push_back("--standalone");
+  else
+    words.insert(words.end(), {"--nnodes", number(job.nodes), "--node_rank", "$NODE_RANK", "--master_addr",
+                               "$MASTER_ADDR", "--master_port", "29500"});
   words.insert(words.end(), {"--nproc_per_node", number(job.gpus_per_node())});
   return words;
 }
@@ -86,11 +92,15 @@ std::vector<std::string> native_command(const ValidationJob& job, const Validati
 
 std::vector<std::string> probe_command(const ValidationJob& job, const ValidationOptions& o, const std::string& data) {
   std::vector<std::string> words;
-  if (job.world_size > 1 && !o.stand_in) words = torchrun(job, o.python);
-  else words = {o.python};
+  if (job.world_size > 1 && !o.stand_in)
+    words = torchrun(job, o.python);
+  else
+    words = {o.python};
   words.push_back(data + "/validate/deepspeed/probe.py");
-  if (!o.like.empty()) words.insert(words.end(), {"--like", o.like});
-  else words.insert(words.end(), {"--plan", o.plan});
+  if (!o.like.empty())
+    words.insert(words.end(), {"--like", o.like});
+  else
+    words.insert(words.end(), {"--plan", o.plan});
   add_common(words, o);
   add(words, "--history", o.history);
   return words;
@@ -108,9 +118,11 @@ ValidationJob validation_job(const ValidationOptions& options, const Catalog& ca
   if (options.rank && !options.stand_in) {
     throw InputError("--rank", "real ranks are all measured", "add --stand-in to play one of them");
   }
-  const ValidationJob job = options.like.empty() ? read_validation_job(options.plan, files) : job_of_record(options.like, catalog, files);
+  const ValidationJob job =
+      options.like.empty() ? read_validation_job(options.plan, files) : job_of_record(options.like, catalog, files);
   if (options.rank && *options.rank >= job.world_size) {
-    throw InputError("--rank", number(*options.rank) + " is not a rank of " + number(job.world_size), "ranks count from 0");
+    throw InputError("--rank", number(*options.rank) + " is not a rank of " + number(job.world_size),
+                     "ranks count from 0");
   }
   return job;
 }

@@ -21,7 +21,8 @@ std::string share_text(double share) {
 std::string error_text(Bytes predicted, Bytes measured) {
   if (measured.count == 0) return "-";
   char out[32];
-  std::snprintf(out, sizeof out, "%+.2f %%", 100 * (static_cast<double>(predicted.count) / static_cast<double>(measured.count) - 1));
+  std::snprintf(out, sizeof out, "%+.2f %%",
+                100 * (static_cast<double>(predicted.count) / static_cast<double>(measured.count) - 1));
   return out;
 }
 
@@ -38,8 +39,15 @@ std::string phases_text(const Comparison& c) {
                     error_text(p.predicted_allocated_peak, p.measured_allocated_peak), gib(p.predicted_reserved_peak),
                     gib(p.measured_reserved_peak), error_text(p.predicted_reserved_peak, p.measured_reserved_peak)});
   }
-  return table_text({{"step", Align::Right}, {"phase", Align::Left}, {"allocated", Align::Right}, {"measured", Align::Right},
-                     {"error", Align::Right}, {"reserved", Align::Right}, {"measured", Align::Right}, {"error", Align::Right}}, rows);
+  return table_text({{"step", Align::Right},
+                     {"phase", Align::Left},
+                     {"allocated", Align::Right},
+                     {"measured", Align::Right},
+                     {"error", Align::Right},
+                     {"reserved", Align::Right},
+                     {"measured", Align::Right},
+                     {"error", Align::Right}},
+                    rows);
 }
 
 // What is alive at the predicted peak, and of what lasts between steps what DeepSpeed was seen to hold.
@@ -55,7 +63,9 @@ std::string components_text(const Simulation& s, const Record& record) {
     rows.push_back({name, gib(s.peak.by_component[i]), seen ? gib(found->bytes) : "-"});
   }
   rows.push_back({"allocated", gib(s.peak.allocated), "-"});
-  return table_text({{"component", Align::Left}, {"at the predicted peak", Align::Right}, {"held after the last step", Align::Right}}, rows);
+  return table_text(
+      {{"component", Align::Left}, {"at the predicted peak", Align::Right}, {"held after the last step", Align::Right}},
+      rows);
 }
 
 std::string tolerances_text(const ComparisonReport& r, const std::vector<Tolerance>& tolerances, const Paint& paint) {
@@ -77,7 +87,9 @@ std::string validation_text(const ComparisonReport& report, const std::vector<Re
   std::string out;
   if (!report.runs.empty() && report.runs.front().simulation) {
     const Comparison& first = report.runs.front();
-    out += paint.bold("GiB, predicted and measured, rank " + std::to_string(first.run.rank) + " of " + std::to_string(first.run.world_size)) + "\n";
+    out += paint.bold("GiB, predicted and measured, rank " + std::to_string(first.run.rank) + " of " +
+                      std::to_string(first.run.world_size)) +
+           "\n";
     out += phases_text(first) + "\n" + components_text(*first.simulation, records.front()) + "\n";
   }
   return out + comparison_text(report, style) + tolerances_text(report, tolerances, paint);

@@ -37,7 +37,9 @@ class Bench {
   std::string engine(int code) const {
     write("engine", "#!/bin/sh\necho engine runs\nprintf '%s\\n' \"$@\" >'" + at("called") +
                         "'\nwhile [ $# -gt 1 ]; do [ \"$1\" = --out ] && out=$2; shift; done\n"
-                        "[ -f '" + at("record.json") + "' ] && cp '" + at("record.json") + "' \"$out\"\nexit " + std::to_string(code) + "\n");
+                        "[ -f '" +
+                        at("record.json") + "' ] && cp '" + at("record.json") + "' \"$out\"\nexit " +
+                        std::to_string(code) + "\n");
     ::chmod(at("engine").c_str(), 0755);
     return at("engine");
   }
@@ -92,8 +94,11 @@ TEST_CASE("validate ends with 0 within the tolerance and with 1 outside it or wh
       GENERATE(table<std::string, std::function<void(json&)>, int, int, std::string>({
           {"as measured", [](json&) {}, 0, 0, "allocated_peak 2 %, reserved_peak 6 %: within"},
           {"every allocated peak 3 % higher",
-           [](json& r) { for (auto& p : r["phases"]) p["allocated_peak_bytes"] = p["allocated_peak_bytes"].get<std::int64_t>() * 103 / 100; }, 0, 1,
-           "exceeded    allocated_peak: mean 2.9"},
+           [](json& r) {
+             for (auto& p : r["phases"])
+               p["allocated_peak_bytes"] = p["allocated_peak_bytes"].get<std::int64_t>() * 103 / 100;
+           },
+           0, 1, "exceeded    allocated_peak: mean 2.9"},
           {"ran out of memory", [](json& r) { r["outcome"] = "oom"; }, 1, 1, "WRONG: ran out of memory"},
       }));
   INFO(name);
@@ -109,7 +114,8 @@ TEST_CASE("validate ends with 0 within the tolerance and with 1 outside it or wh
   CHECK(r.out.find("step  phase     allocated  measured") != std::string::npos);
   CHECK(r.out.find("held after the last step") != std::string::npos);
   CHECK(r.out.find("engine runs") == std::string::npos);  // only the result goes to standard output
-  CHECK(bench.called() == "/zplan/validate/deepspeed/probe.py\n--like\n" + kRuns + "#a01\n--stand-in\n--out\n" + bench.at("measurements.json") + "\n");
+  CHECK(bench.called() == "/zplan/validate/deepspeed/probe.py\n--like\n" + kRuns + "#a01\n--stand-in\n--out\n" +
+                              bench.at("measurements.json") + "\n");
 }
 
 TEST_CASE("validate compares nothing that this run did not measure", "[cli]") {
@@ -117,14 +123,17 @@ TEST_CASE("validate compares nothing that this run did not measure", "[cli]") {
   bench.write("measurements.json", measured("a01").dump());  // of an earlier run
   const Outcome failed = validated(options(bench, 3), kOneH200);
   CHECK(failed.code == 2);
-  CHECK(failed.error == "zplan validate: nothing to compare: the run ended with exit code 3\n  fix: its last message stands above");
+  CHECK(failed.error ==
+        "zplan validate: nothing to compare: the run ended with exit code 3\n  fix: its last message stands above");
   const Outcome nothing = validated(options(bench, 0), kOneH200);
   CHECK(nothing.code == 2);
-  CHECK(nothing.error == "zplan validate: the run wrote no " + bench.at("measurements.json") + "\n  fix: its last message stands above");
+  CHECK(nothing.error ==
+        "zplan validate: the run wrote no " + bench.at("measurements.json") + "\n  fix: its last message stands above");
   ValidationOptions absent = options(bench, 0);
   absent.python = bench.at("no-python");
-  CHECK(validated(absent, kOneH200).error == bench.at("no-python") + ": cannot be started: No such file or directory\n"
-                                             "  fix: install it, or name another with --python or --program");
+  CHECK(validated(absent, kOneH200).error == bench.at("no-python") +
+                                                 ": cannot be started: No such file or directory\n"
+                                                 "  fix: install it, or name another with --python or --program");
 }
 
 TEST_CASE("without the GPUs validate says so, says what it would have run, and ends with 2", "[cli]") {
@@ -132,20 +141,24 @@ TEST_CASE("without the GPUs validate says so, says what it would have run, and e
   ValidationOptions o = options(bench, 0);
   o.python = "python3";
   o.out = "m.json";
-  const std::string one = "python3 /zplan/validate/deepspeed/probe.py --like '" + kRuns + "#a01' --stand-in --out m.json";
+  const std::string one =
+      "python3 /zplan/validate/deepspeed/probe.py --like '" + kRuns + "#a01' --stand-in --out m.json";
   const Outcome none = validated(o, {0, "", "the NVIDIA driver's library libnvidia-ml.so.1 is not here"});
   CHECK(none.code == 2);
-  CHECK(none.error == "zplan validate: no GPU to measure on: the NVIDIA driver's library libnvidia-ml.so.1 is not here; "
-                      "it would have run Qwen3-0.6B, ZeRO-0, on 2 ranks (a01):\n  " + one +
-                      "\n  fix: run it there, then `zplan compare m.json`");
+  CHECK(none.error ==
+        "zplan validate: no GPU to measure on: the NVIDIA driver's library libnvidia-ml.so.1 is not here; "
+        "it would have run Qwen3-0.6B, ZeRO-0, on 2 ranks (a01):\n  " +
+            one + "\n  fix: run it there, then `zplan compare m.json`");
   CHECK(validated(o, {}, {{}, false, true}).out == one + "\n");  // --dry-run
 
   o.stand_in = false;
   const Outcome few = validated(o, kOneH200);
   CHECK(few.code == 2);
-  CHECK(few.out == "python3 -m torch.distributed.run --standalone --nproc_per_node 2 /zplan/validate/deepspeed/probe.py --like '" + kRuns +
-                       "#a01' --out m.json\n");
-  CHECK(few.error.find("needs 2 GPUs, this machine has 1; the command printed is for a machine that has them") != std::string::npos);
+  CHECK(few.out ==
+        "python3 -m torch.distributed.run --standalone --nproc_per_node 2 /zplan/validate/deepspeed/probe.py --like '" +
+            kRuns + "#a01' --out m.json\n");
+  CHECK(few.error.find("needs 2 GPUs, this machine has 1; the command printed is for a machine that has them") !=
+        std::string::npos);
 }
 
 TEST_CASE("what validate runs of a plan", "[cli]") {
@@ -157,7 +170,8 @@ TEST_CASE("what validate runs of a plan", "[cli]") {
                    {{"world_size", world},
                     {"inputs",
                      {{"model", {{"name", "Qwen3-8B"}}},
-                      {"workload", {{"seq_len", 2048}, {"recompute", "full"}, {"finetune", finetune}, {"kernels", json::array()}}},
+                      {"workload",
+                       {{"seq_len", 2048}, {"recompute", "full"}, {"finetune", finetune}, {"kernels", json::array()}}},
                       {"ds_config", {{"zero_optimization", {{"stage", 3}}}}},
                       {"alloc_conf", "expandable_segments:True"},
                       {"machine", {{"nodes", nodes}, {"gpu", "H200"}}}}}}}}}};
@@ -174,17 +188,20 @@ TEST_CASE("what validate runs of a plan", "[cli]") {
   CHECK(line(inputs(1, 1, "full")).out == "python3 " + probe + " --out measurements.json\n");
   CHECK(line(inputs(2, 16, "full")).out ==
         "python3 -m torch.distributed.run --nnodes 2 --node_rank \"$NODE_RANK\" --master_addr \"$MASTER_ADDR\" "
-        "--master_port 29500 --nproc_per_node 8 " + probe + " --out measurements.json\n");
+        "--master_port 29500 --nproc_per_node 8 " +
+            probe + " --out measurements.json\n");
   o.stand_in = true;
   o.rank = 3;
   o.capacity = "37.5GiB";
-  CHECK(line(inputs(2, 16, "full")).out == "python3 " + probe + " --stand-in --rank 3 --capacity 37.5GiB --out measurements.json\n");
+  CHECK(line(inputs(2, 16, "full")).out ==
+        "python3 " + probe + " --stand-in --rank 3 --capacity 37.5GiB --out measurements.json\n");
   o.engine = ValidationEngine::Native;
   CHECK(line(inputs(1, 4, "full")).out ==
         "zplan-validate --model Qwen3-8B --ds-config " + bench.at("ds_config.json") +
             " --seq-len 2048 --recompute full --recompute-impl non-reentrant --load cpu --world 4 "
             "--alloc-conf expandable_segments:True --stand-in --rank 3 --capacity 37.5GiB --out measurements.json\n");
-  CHECK(line(inputs(1, 4, "lora")).error == "--engine native: zplan-validate does not run --finetune lora\n  fix: use --engine deepspeed");
+  CHECK(line(inputs(1, 4, "lora")).error ==
+        "--engine native: zplan-validate does not run --finetune lora\n  fix: use --engine deepspeed");
   o.rank = 4;
   CHECK(line(inputs(1, 4, "full")).error == "--rank: 4 is not a rank of 4\n  fix: ranks count from 0");
   CHECK(line({{"schema", "zplan.plan/1"}, {"best", nullptr}}).error ==

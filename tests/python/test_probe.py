@@ -11,22 +11,32 @@ from tiny_model import SHAPE
 
 sys.path.insert(0, str(ROOT / "validate/deepspeed"))
 import probe  # noqa: E402
-from zplan_probe import history, measurement, model, optimizer, packages, ranks, sources  # noqa: E402
+from zplan_probe import model, optimizer, packages, ranks, sources  # noqa: E402
 from zplan_probe.ds_config import settled  # noqa: E402
 from zplan_probe.errors import MissingPackage, ProbeError  # noqa: E402
-from zplan_probe.job import Job, Workload, workload_json, workload_of  # noqa: E402
+from zplan_probe.job import Job, Workload, workload_json  # noqa: E402
 from zplan_probe.launch_file import environment_of_launch, workload_of_launch  # noqa: E402
-from zplan_probe.meter import Figures, HostMeter  # noqa: E402
 
 PROBE = ROOT / "validate/deepspeed/probe.py"
 CONFIG = {"model_type": "qwen3", **SHAPE}
-DS = {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2, "bf16": {"enabled": True},
-      "zero_optimization": {"stage": 2}, "zero_allow_untested_optimizer": True}
+DS = {
+    "train_micro_batch_size_per_gpu": 2,
+    "gradient_accumulation_steps": 2,
+    "bf16": {"enabled": True},
+    "zero_optimization": {"stage": 2},
+    "zero_allow_untested_optimizer": True,
+}
 RECORDS = [json.loads(line) for line in (ROOT / "tests/truth/runs.jsonl").read_text().splitlines()]
 
 
 def a_job(ds=None, **workload):
-    return Job(id="x", model="tiny", model_config=CONFIG, ds_config={**DS, **(ds or {})}, workload=Workload(**{"seq_len": 32, **workload}))
+    return Job(
+        id="x",
+        model="tiny",
+        model_config=CONFIG,
+        ds_config={**DS, **(ds or {})},
+        workload=Workload(**{"seq_len": 32, **workload}),
+    )
 
 
 def options(*words):
@@ -42,7 +52,11 @@ def test_every_measured_run_can_be_run_again():
     for record in first.values():
         job = probe.job_of(options("--like", f"{ROOT}/tests/truth/runs.jsonl#{record['id']}"))
         assert (job.id, job.world_size, job.rank, job.alloc_conf) == (
-            record["id"], record["world_size"], record["rank"], record["alloc_conf"])
+            record["id"],
+            record["world_size"],
+            record["rank"],
+            record["alloc_conf"],
+        )
         assert job.capacity_bytes == record["capacity_limit_bytes"]
         assert {key: value for key, value in job.ds_config.items() if key in record["ds_config"]} == record["ds_config"]
         said, was = workload_json(job), dict(record["workload"])
@@ -62,15 +76,27 @@ def test_launch_arguments_say_what_was_planned(plan):
 
 
 def plan_folder(folder, **best):
-    inputs = {"model": {"name": "Qwen3-0.6B", "hidden_size": 1024},
-              "workload": {"seq_len": 2048, "finetune": "full", "precision": "bf16", "recompute": "full", "kernels": []},
-              "ds_config": {**DS, "gradient_accumulation_steps": 9}, "versions": {"deepspeed": "0.19.8"}, "alloc_conf": "",
-              "machine": {"gpu": "H200", "interconnect": "nvlink"}}
+    inputs = {
+        "model": {"name": "Qwen3-0.6B", "hidden_size": 1024},
+        "workload": {"seq_len": 2048, "finetune": "full", "precision": "bf16", "recompute": "full", "kernels": []},
+        "ds_config": {**DS, "gradient_accumulation_steps": 9},
+        "versions": {"deepspeed": "0.19.8"},
+        "alloc_conf": "",
+        "machine": {"gpu": "H200", "interconnect": "nvlink"},
+    }
     simulation = {"schema": "zplan.simulation/1", "inputs": inputs, "world_size": 4, "rank": 1, **best}
     (folder / "plan.json").write_text(json.dumps({"schema": "zplan.plan/1", "best": {"simulation": simulation}}))
     (folder / "simulation.json").write_text(json.dumps(simulation))
-    (folder / "ds_config.json").write_text(json.dumps({**DS, "train_batch_size": 16, "gradient_clipping": "auto",
-                                                       "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}}))
+    (folder / "ds_config.json").write_text(
+        json.dumps(
+            {
+                **DS,
+                "train_batch_size": 16,
+                "gradient_clipping": "auto",
+                "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"},
+            }
+        )
+    )
     (folder / "launch.sh").write_text("""#!/usr/bin/env bash
 export PYTORCH_ALLOC_CONF=expandable_segments:True
 export OMP_NUM_THREADS=6
@@ -94,11 +120,26 @@ arguments=(
 
 def test_the_files_of_a_plan_count_not_what_plan_json_repeats(tmp_path):
     job = probe.job_of(options("--plan", str(plan_folder(tmp_path))))
-    assert (job.world_size, job.rank, job.grad_accum, job.alloc_conf, job.cpu_threads) == (4, 1, 2, "expandable_segments:True", 6)
-    assert (job.ds_config["gradient_clipping"], job.ds_config["zero_optimization"]["reduce_bucket_size"]) == (0.5, 1024 * 1024)
+    assert (job.world_size, job.rank, job.grad_accum, job.alloc_conf, job.cpu_threads) == (
+        4,
+        1,
+        2,
+        "expandable_segments:True",
+        6,
+    )
+    assert (job.ds_config["gradient_clipping"], job.ds_config["zero_optimization"]["reduce_bucket_size"]) == (
+        0.5,
+        1024 * 1024,
+    )
     w = job.workload
     assert (w.seq_len, w.finetune, w.lora_rank, w.recompute, w.recompute_impl, w.kernels) == (
-        1024, "lora", 8, "every-2", "reentrant", ("fused_linear_cross_entropy",))
+        1024,
+        "lora",
+        8,
+        "every-2",
+        "reentrant",
+        ("fused_linear_cross_entropy",),
+    )
     assert job.model_config["num_hidden_layers"] == 28  # models/qwen3-0.6b.json
 
 
@@ -111,8 +152,10 @@ def test_a_simulation_stands_for_itself(tmp_path):
 @pytest.mark.parametrize("ds, trainer, key, expected", [
     ({"bf16": {"enabled": "auto"}}, {}, ("bf16", "enabled"), True),
     ({"fp16": {"enabled": "auto"}}, {"fp16": False}, ("fp16", "enabled"), False),
-    ({"zero_optimization": {"stage3_prefetch_bucket_size": "auto"}}, {}, ("zero_optimization", "stage3_prefetch_bucket_size"), 3686),
-    ({"zero_optimization": {"stage3_param_persistence_threshold": "auto"}}, {}, ("zero_optimization", "stage3_param_persistence_threshold"), 640),
+    ({"zero_optimization": {"stage3_prefetch_bucket_size": "auto"}}, {},
+     ("zero_optimization", "stage3_prefetch_bucket_size"), 3686),
+    ({"zero_optimization": {"stage3_param_persistence_threshold": "auto"}}, {},
+     ("zero_optimization", "stage3_param_persistence_threshold"), 640),
     ({"optimizer": {"params": {"lr": "auto"}}}, {"lr": 2e-5}, ("optimizer", "params", "lr"), 2e-5),
     ({"train_batch_size": "auto"}, {}, ("train_batch_size",), 16),
     ({"train_batch_size": 64, "gradient_accumulation_steps": None}, {}, ("gradient_accumulation_steps",), 8),
@@ -143,7 +186,12 @@ def test_input_errors_end_with_2(words, message, capsys):
 def test_ranks_that_were_not_started_are_an_input_error():
     with pytest.raises(ProbeError, match="1 process started"):
         ranks.place_of(sources.in_world(a_job(), 4), False, {}, "cuda")
-    place = ranks.place_of(sources.in_world(a_job(), 4), False, {"WORLD_SIZE": "4", "RANK": "3", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, "cuda")
+    place = ranks.place_of(
+        sources.in_world(a_job(), 4),
+        False,
+        {"WORLD_SIZE": "4", "RANK": "3", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"},
+        "cuda",
+    )
     assert (place.rank, place.local_rank, place.kind, place.local_ranks) == (3, 1, "nccl", 2)
 
 
@@ -173,7 +221,10 @@ def test_without_deepspeed_the_program_says_so_and_ends_with_2(tmp_path):
         [sys.executable, "-S", PROBE, "--like", f"{ROOT}/tests/truth/runs.jsonl#b01", "--stand-in"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)  # fmt: skip
     assert (done.returncode, done.stderr) == (
-        2, "probe.py: error: deepspeed: not installed, and it is what the probe measures: pip install 'deepspeed==0.19.6'\n")
+        2,
+        "probe.py: error: deepspeed: not installed, and it is what the probe measures: "
+        "pip install 'deepspeed==0.19.6'\n",
+    )
 
 
 # ---- the model
@@ -201,14 +252,16 @@ def test_the_model_is_as_the_workload_says(workload, trained, checkpointed):
 
 
 def test_every_model_type_is_built_whole():
-    """Parameters of the class that transformers makes of models/*.json, cut to one layer, against the formula's own total."""
+    """The class that transformers makes of models/*.json has the published number of parameters."""
     import torch
 
     for name in ("qwen3-0.6b", "qwen2.5-0.5b", "llama-3.2-1b", "mistral-7b-v0.3", "qwen3-30b-a3b"):
         config = sources.config_of_model(name, {})
         published = json.loads((ROOT / f"models/{name}.json").read_text())["published_parameters"]
         with torch.device("meta"):
-            hf, cls = model.model_class(Job(id="x", model=name, model_config=config, ds_config=DS, workload=Workload(seq_len=8)))
+            hf, cls = model.model_class(
+                Job(id="x", model=name, model_config=config, ds_config=DS, workload=Workload(seq_len=8))
+            )
             assert sum(parameter.numel() for parameter in cls(hf).parameters()) == published, name
 
 
@@ -218,46 +271,3 @@ def test_the_trainers_two_groups():
     names = {id(parameter): name for name, parameter in built.named_parameters()}
     assert all("norm" in names[id(parameter)] for parameter in others["params"])
     assert len(others["params"]) == 4 * 4 + 1 and len(decaying["params"]) == 4 * 7 + 2
-
-
-# ---- the record
-
-
-def test_the_record_is_whole_at_all_times(tmp_path):
-    path = tmp_path / "new" / "m.json"
-    place = ranks.Place(0, 4, 0, "fake")
-    record = measurement.Measurement(a_job(), place, {"gpu": "NVIDIA H200"}, path)
-    assert json.loads(path.read_text())["outcome"] == "incomplete"
-    device = dict.fromkeys(HostMeter().read().device, 0) | {"allocated_peak": 7, "reserved": 9}
-    record.add("forward", Figures(device, rss=1, rss_peak=2, pinned={"allocated_bytes.current": 5}, device_used=3), 0, 1)
-    said = json.loads(path.read_text())
-    assert said["phases"] == [{
-        "step": 0, "micro_step": 1, "phase": "forward", "allocated_bytes": 0, "allocated_peak_bytes": 7, "reserved_bytes": 9,
-        "reserved_peak_bytes": 0, "active_peak_bytes": 0, "inactive_split_bytes": 0, "alloc_retries": 0, "host_rss_bytes": 1,
-        "host_rss_peak_bytes": 2, "host_pinned_bytes": 5}]  # fmt: skip
-    assert "machine" not in said and list(path.parent.iterdir()) == [path]
-    record.finish("oom", oom_message="CUDA out of memory")
-    assert (json.loads(path.read_text())["outcome"], path.parent.joinpath("m.json.partial").exists()) == ("oom", False)
-
-
-def test_real_ranks_write_beside_each_other_with_times(tmp_path):
-    path = measurement.path_of(str(tmp_path / "m.json"), 3, alone=False)
-    assert path.name == "m.rank3.json" and measurement.path_of("m.json", 3, alone=True).name == "m.json"
-    record = measurement.Measurement(a_job(), ranks.Place(3, 16, 3, "nccl", 8), {"gpu": "NVIDIA H200"}, path)
-    record.add("start", HostMeter().read(), None, None)
-    assert (record.said["machine"]["gpus"], record.said["machine"]["nodes"]) == (8, 2)
-    assert record.said["phases"][0]["seconds"] >= 0 and "step" not in record.said["phases"][0]
-
-
-def test_histories_keep_who_asked():
-    frames = [{"name": "at::_ops::mm::call(at::Tensor const&)", "filename": "??", "line": 0},
-              {"name": "torch::autograd::generated::MmBackward0::apply(...)", "filename": "??", "line": 0},
-              {"name": "forward", "filename": "/x/site-packages/transformers/models/qwen3/modeling_qwen3.py", "line": 84},
-              {"name": "main", "filename": "/x/probe.py", "line": 1}]  # fmt: skip
-    assert history.context_of(frames) == [["mm"], "MmBackward0", ["transformers/models/qwen3/modeling_qwen3.py:84 forward"]]
-    entries = [{"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 5, "frames": frames},
-               {"action": "alloc", "addr": 8192, "size": 512, "stream": 0, "time_us": 6, "frames": frames},
-               {"action": "free_completed", "addr": 4096, "size": 512, "stream": 0, "time_us": 7}]  # fmt: skip
-    said = history.compact({"device_traces": [entries], "segments": []}, 0)
-    assert [entry[5] for entry in said["trace"]] == [0, 0, None] and len(said["contexts"]) == 1
-    assert history.mark_name("backward", 0, 1) == "s0g1.bwd" and history.mark_name("init", None, None) == "engine"

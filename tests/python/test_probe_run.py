@@ -9,8 +9,15 @@ import pytest
 from conftest import ROOT
 
 PROBE = ROOT / "validate/deepspeed/probe.py"
-TINY = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 512}
+TINY = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 512,
+}
 PARAMETERS = 2 * 512 * 64 + 64 + 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64 + 2 * 16)
 
 
@@ -18,10 +25,24 @@ def like(stage, **workload):
     """A measured run of Qwen3-0.6B, made so small that a CPU can repeat it."""
     lines = (ROOT / "tests/truth/runs.jsonl").read_text().splitlines()
     record = next(r for r in map(json.loads, lines) if r["id"] == "a01")
-    said = record["workload"] | {"seq_len": 32, "grad_accum": 2, "optimizer": "torch-adamw-foreach", "parameter_groups": 2,
-                                 "model_overrides": TINY | {"tie_word_embeddings": False}} | workload
-    ds = {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2, "bf16": {"enabled": True},
-          "zero_optimization": {"stage": stage}, "zero_allow_untested_optimizer": True}
+    said = (
+        record["workload"]
+        | {
+            "seq_len": 32,
+            "grad_accum": 2,
+            "optimizer": "torch-adamw-foreach",
+            "parameter_groups": 2,
+            "model_overrides": TINY | {"tie_word_embeddings": False},
+        }
+        | workload
+    )
+    ds = {
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_accumulation_steps": 2,
+        "bf16": {"enabled": True},
+        "zero_optimization": {"stage": stage},
+        "zero_allow_untested_optimizer": True,
+    }
     return record | {"world_size": 4, "rank": 1, "workload": said, "ds_config": ds}
 
 
@@ -39,11 +60,24 @@ def test_one_of_four_ranks_runs_in_deepspeed(tmp_path, stage, workload):
     assert (record["outcome"], record["ranks"], record["rank"], record["world_size"]) == ("ok", "fake", 1, 4)
     adapters = 4 * 2 * (2 * (64 + 64) + 2 * (64 + 32) + 2 * (64 + 128) + (128 + 64)) if "finetune" in workload else 0
     assert record["parameters"] == PARAMETERS + adapters
-    assert [phase["phase"] for phase in record["phases"]] == ["start", "load", "init"] + 4 * ["forward", "backward", "step"]
-    assert [(phase["step"], phase["micro_step"]) for phase in record["phases"][3::3]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert record["optimizer_classes"].startswith("DeepSpeedZeroOptimizer") and record["optimizer_classes"].endswith("/AdamW")
+    assert [phase["phase"] for phase in record["phases"]] == ["start", "load", "init"] + 4 * [
+        "forward",
+        "backward",
+        "step",
+    ]
+    assert [(phase["step"], phase["micro_step"]) for phase in record["phases"][3::3]] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+    assert record["optimizer_classes"].startswith("DeepSpeedZeroOptimizer") and record["optimizer_classes"].endswith(
+        "/AdamW"
+    )
     assert "losses" not in record and "step_seconds" not in record  # a stand-in's say nothing
-    if stage == 2:  # bf16 weights whole; a rank's quarter of the fp32 copy and of two states, with 512 bytes of alignment
+    if (
+        stage == 2
+    ):  # bf16 weights whole; a rank's quarter of the fp32 copy and of two states, with 512 bytes of alignment
         assert 0 <= record["components"]["parameters"] - 2 * PARAMETERS < 4096
         assert 0 <= record["components"]["optimizer"] - 3 * PARAMETERS < 4096
     if zplan := os.environ.get("ZPLAN_PROGRAM"):
@@ -61,8 +95,13 @@ def test_two_real_ranks_measure_times_and_losses(tmp_path):
         cwd=tmp_path, capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     records = [json.loads((tmp_path / name).read_text()) for name in ("m.json", "m.rank1.json")]
-    assert [(record["rank"], record["ranks"], record["outcome"]) for record in records] == [(0, "gloo", "ok"), (1, "gloo", "ok")]
+    assert [(record["rank"], record["ranks"], record["outcome"]) for record in records] == [
+        (0, "gloo", "ok"),
+        (1, "gloo", "ok"),
+    ]
     for record in records:
         assert len(record["losses"]) == 3 and len(record["step_seconds"]) == 3 and len(record["loop_step_seconds"]) == 1
-        assert 6.0 < record["losses"][0] < 6.5  # ln(512) = 6.24: a mean over tokens, not divided by micro-steps or ranks
+        assert (
+            6.0 < record["losses"][0] < 6.5
+        )  # ln(512) = 6.24: a mean over tokens, not divided by micro-steps or ranks
         assert all(phase["seconds"] >= 0 for phase in record["phases"]) and record["machine"]["gpus"] == 2

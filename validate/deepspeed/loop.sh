@@ -48,8 +48,8 @@ for i in "${!cases[@]}"; do
   plan "$name" "${ranks[i]}" "${words[@]}" >"$out/$name.before.txt"
   say "$name: measure"
   code=0
-  "$zplan" validate --plan "$out/$name" --stand-in --python "$python" --out "$out/$name.json" | tee "$out/$name.validation.txt" ||
-    code=${PIPESTATUS[0]}
+  "$zplan" validate --plan "$out/$name" --stand-in --python "$python" --out "$out/$name.json" |
+    tee "$out/$name.validation.txt" || code=${PIPESTATUS[0]}
   ((code > worst)) && worst=$code
   ((code < 2)) && records+=("$out/$name.json")
 done

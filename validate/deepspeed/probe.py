@@ -2,8 +2,8 @@
 """Measure a short fine-tune in DeepSpeed itself: the ds_config.json and the launch arguments that zplan wrote, a real
 Hugging Face model class, a few steps, one record.
 
-    python3 validate/deepspeed/probe.py --plan zplan-out --stand-in                one rank of the plan's world, on one GPU
-    torchrun --nproc_per_node 4 validate/deepspeed/probe.py --plan zplan-out       all of them, over NCCL
+    python3 validate/deepspeed/probe.py --plan zplan-out --stand-in              one rank of the plan's, on one GPU
+    torchrun --nproc_per_node 4 validate/deepspeed/probe.py --plan zplan-out     all of them, over NCCL
     python3 validate/deepspeed/probe.py --like measurements.json --stand-in --rank 3
     python3 validate/deepspeed/probe.py --ds-config ds_config.json --model qwen3-0.6b --seq-len 1024
 
@@ -11,6 +11,7 @@ Writes measurements.json (zplan.measurement/1), which `zplan compare` and `zplan
 unless --weights names a folder. Exit codes: 0 measured, 1 out of device memory, 2 input error or a missing package,
 3 failed.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -50,8 +51,11 @@ def count(text: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    said = argparse.ArgumentParser(prog="probe.py", description=str(__doc__).split("\n\n")[0],
-                                   epilog="Exit codes: 0 measured, 1 out of device memory, 2 input error, 3 failed.")
+    said = argparse.ArgumentParser(
+        prog="probe.py",
+        description=str(__doc__).split("\n\n")[0],
+        epilog="Exit codes: 0 measured, 1 out of device memory, 2 input error, 3 failed.",
+    )
     what = said.add_argument_group("what to run")
     what.add_argument("--plan", metavar="PATH", help="plan.json or its folder, or the output of zplan simulate --json")
     what.add_argument("--like", metavar="RECORD", help="every input from a measurement record: FILE, or FILE.jsonl#ID")
@@ -70,14 +74,20 @@ def parser() -> argparse.ArgumentParser:
     work.add_argument("--kernels", nargs="*", choices=jobs.KERNELS, help="of Liger")
     work.add_argument("--load", choices=jobs.LOADS, help="where stages 0 to 2 have the weights at first")
     how = said.add_argument_group("ranks and limits")
-    how.add_argument("--stand-in", action="store_true", help="play one rank of --world on one GPU, the others by torch's fake group")
+    how.add_argument(
+        "--stand-in", action="store_true", help="play one rank of --world on one GPU, the others by torch's fake group"
+    )
     how.add_argument("--world", type=positive, help="ranks (default: the plan's, or 1)")
     how.add_argument("--rank", type=count, help="which rank to play with --stand-in")
     how.add_argument("--steps", type=positive, default=3, help="measured phase by phase (default 3)")
-    how.add_argument("--timed-steps", type=count, help="whole steps timed afterwards (default 3 with real ranks, else 0)")
+    how.add_argument(
+        "--timed-steps", type=count, help="whole steps timed afterwards (default 3 with real ranks, else 0)"
+    )
     how.add_argument("--capacity", type=size, help="limit of torch's allocator, such as 37.5GiB: another card's size")
     how.add_argument("--alloc-conf", help="PYTORCH_CUDA_ALLOC_CONF (default: the plan's)")
-    how.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the probe; measures no GPU memory")
+    how.add_argument(
+        "--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the probe; measures no GPU memory"
+    )
     where = said.add_argument_group("files")
     where.add_argument("--out", default="measurements.json", help="the record (default measurements.json)")
     where.add_argument("--history", metavar="FILE.json.gz", help="also record the allocator's history of rank 0")
@@ -89,12 +99,25 @@ def job_of(options: argparse.Namespace) -> jobs.Job:
     """The job that the options name. Raises ProbeError."""
     named = [name for name in ("plan", "like", "ds_config") if getattr(options, name)]
     if len(named) != 1:
-        raise ProbeError("probe.py", "what to run is not said" if not named else "several things to run are named",
-                         "give one of --plan, --like and --ds-config")
+        raise ProbeError(
+            "probe.py",
+            "what to run is not said" if not named else "several things to run are named",
+            "give one of --plan, --like and --ds-config",
+        )
     if options.model and not options.ds_config:
         raise ProbeError("--model", f"--{named[0]} says the model", "leave it out, or use --ds-config")
-    keys = ("seq_len", "finetune", "lora_rank", "freeze_layers", "optimizer", "attention", "recompute", "recompute_impl",
-            "kernels", "load")
+    keys = (
+        "seq_len",
+        "finetune",
+        "lora_rank",
+        "freeze_layers",
+        "optimizer",
+        "attention",
+        "recompute",
+        "recompute_impl",
+        "kernels",
+        "load",
+    )
     said = {key: getattr(options, key) for key in keys if getattr(options, key) is not None}
     if options.plan:
         job = sources.from_plan(options.plan)
@@ -130,7 +153,9 @@ def main(arguments: Sequence[str]) -> int:
         for line in packages.differing_versions(job) if place.rank == 0 or options.stand_in else []:
             say(f"probe.py: warning: {line}")
         ranks.apply_environment(ranks.environment_of(job, place, options.device))
-        limits = Limits(options.device, options.steps, options.timed_steps, options.weights, options.out, options.history)
+        limits = Limits(
+            options.device, options.steps, options.timed_steps, options.weights, options.out, options.history
+        )
         return measure(job, limits, place)
     except ProbeError as error:
         say(f"probe.py: error: {error}")

@@ -2,6 +2,7 @@
 
 Each storage on the device counts once, in the first part that names it.
 """
+
 from __future__ import annotations
 
 from typing import Any, Iterable, Iterator
@@ -54,8 +55,13 @@ def gradients(engine: Any) -> Iterator[Any]:
     optimizer = engine.optimizer
     for parameter in engine.module.parameters():
         yield parameter.grad
-    for name in ("averaged_gradients", "all_grad_tensors", "fp32_groups_gradients_flat", "grad_partitions_flat_buffer",
-                 "_DeepSpeedZeroOptimizer_Stage3__param_id_to_grad_partition"):
+    for name in (
+        "averaged_gradients",
+        "all_grad_tensors",
+        "fp32_groups_gradients_flat",
+        "grad_partitions_flat_buffer",
+        "_DeepSpeedZeroOptimizer_Stage3__param_id_to_grad_partition",
+    ):
         yield from nested(getattr(optimizer, name, None))
 
 
@@ -63,8 +69,11 @@ def held(engine: Any, device: str) -> dict[str, int]:
     """Bytes by component. They leave out buckets and whatever else is alive."""
     seen: set[int] = set()
     said = {}
-    for name, tensors in (("parameters", parameters(engine)), ("optimizer", optimizer_states(engine)),
-                          ("gradients", gradients(engine))):
+    for name, tensors in (
+        ("parameters", parameters(engine)),
+        ("optimizer", optimizer_states(engine)),
+        ("gradients", gradients(engine)),
+    ):
         found = {at: size for at, size in storages(tensors, device).items() if at not in seen}
         seen.update(found)
         said[name] = sum(found.values())

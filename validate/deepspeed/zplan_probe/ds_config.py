@@ -1,4 +1,5 @@
-"""The ds_config as DeepSpeed gets it: every "auto" filled in as the Hugging Face Trainer does, batch sizes that agree."""
+"""The ds_config as DeepSpeed gets it: every "auto" filled in as the Trainer does, batch sizes that agree."""
+
 from __future__ import annotations
 
 import copy
@@ -37,16 +38,22 @@ def settled(ds_config: Json, where: str, hidden_size: int, trainer: Json, world_
             return None
         if key in trainer:
             return trainer[key]
-        raise ProbeError(f"{where}:{at}/{key}", '"auto", and nothing says what the Trainer would fill in',
-                         "write the number, or keep launch.sh beside the file")
+        raise ProbeError(
+            f"{where}:{at}/{key}",
+            '"auto", and nothing says what the Trainer would fill in',
+            "write the number, or keep launch.sh beside the file",
+        )
 
     fill(ds, "")
-    micro, accumulate, whole = (ds.get(key) for key in
-                                ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size"))
+    micro, accumulate, whole = (
+        ds.get(key) for key in ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size")
+    )
     if micro is None and whole is not None:
         micro = whole // ((accumulate or 1) * world_size)
     if not micro:
-        raise ProbeError(f"{where}:/train_micro_batch_size_per_gpu", "the micro-batch is not said", "write it into the file")
+        raise ProbeError(
+            f"{where}:/train_micro_batch_size_per_gpu", "the micro-batch is not said", "write it into the file"
+        )
     if accumulate is None:
         accumulate = whole // (micro * world_size) if whole else 1
     ds.update(train_micro_batch_size_per_gpu=micro, gradient_accumulation_steps=accumulate)

@@ -1,4 +1,5 @@
 """What the user can mend: it ends the probe with exit code 2 and one message."""
+
 from __future__ import annotations
 
 

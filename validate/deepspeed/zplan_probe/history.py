@@ -2,6 +2,7 @@
 
 `zplan replay` reads the file; docs/files.md#histories has its keys.
 """
+
 from __future__ import annotations
 
 import gzip
@@ -17,8 +18,20 @@ from .meter import Figures
 ENTRIES = 4_000_000  # of the ring that torch records into
 FRAMES = 5  # Python frames an allocation keeps
 OPERATORS = 8
-PACKAGES = ("deepspeed/", "transformers/", "peft/", "bitsandbytes/", "liger_kernel/", "torch/optim/", "torch/distributed/",
-            "torch/utils/checkpoint", "torch/nn/utils/", "torch/nn/functional", "torch/nn/modules/", "zplan_probe/")
+PACKAGES = (
+    "deepspeed/",
+    "transformers/",
+    "peft/",
+    "bitsandbytes/",
+    "liger_kernel/",
+    "torch/optim/",
+    "torch/distributed/",
+    "torch/utils/checkpoint",
+    "torch/nn/utils/",
+    "torch/nn/functional",
+    "torch/nn/modules/",
+    "zplan_probe/",
+)
 SHORT = {"load": "model", "init": "engine", "forward": "fwd", "backward": "bwd"}  # names of marks
 
 OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)")
@@ -35,7 +48,9 @@ def context_of(frames: Iterable[dict[str, Any]]) -> list[Any]:
         if node is None and (found := NODE.search(frame["name"])):
             node = found[1] or found[2]
         if frame["filename"].endswith(".py") and len(python) < FRAMES:
-            begins = [frame["filename"].rfind("/" + package) for package in PACKAGES if "/" + package in frame["filename"]]
+            begins = [
+                frame["filename"].rfind("/" + package) for package in PACKAGES if "/" + package in frame["filename"]
+            ]
             if begins:
                 python.append(f"{frame['filename'][max(begins) + 1:]}:{frame['line']} {frame['name']}")
     return [operators[:OPERATORS], node, python]
@@ -65,15 +80,27 @@ class History:
 
     def mark(self, phase: str, figures: Figures, step: int | None, micro_step: int | None) -> None:
         names = {"allocated": "alloc", "allocated_peak": "alloc_peak"}
-        self.marks.append({"name": mark_name(phase, step, micro_step), "at_us": figures.at_us, "pinned": figures.pinned,
-                           **{names.get(key, key): value for key, value in figures.device.items()}})
+        self.marks.append(
+            {
+                "name": mark_name(phase, step, micro_step),
+                "at_us": figures.at_us,
+                "pinned": figures.pinned,
+                **{names.get(key, key): value for key, value in figures.device.items()},
+            }
+        )
 
     def write(self, path: str, record: dict[str, Any]) -> None:
         snapshot = self.torch.cuda.memory._snapshot()
-        said = {"schema": "zplan.history/1", "case": {"id": record["id"], "workload": record["workload"]},
-                "versions": record["versions"], "ds_config": record["ds_config"], "alloc_conf": record["alloc_conf"],
-                "marks": self.marks, "empty_cache_us": self.trims,
-                **compact(snapshot, self.torch.cuda.current_device())}
+        said = {
+            "schema": "zplan.history/1",
+            "case": {"id": record["id"], "workload": record["workload"]},
+            "versions": record["versions"],
+            "ds_config": record["ds_config"],
+            "alloc_conf": record["alloc_conf"],
+            "marks": self.marks,
+            "empty_cache_us": self.trims,
+            **compact(snapshot, self.torch.cuda.current_device()),
+        }
         beside = pathlib.Path(path + ".partial")
         with gzip.open(beside, "wt") as file:
             json.dump(said, file, separators=(",", ":"))
@@ -92,11 +119,29 @@ def compact(snapshot: dict[str, Any], device: int) -> dict[str, Any]:
             at = index.setdefault(json.dumps(context), len(contexts))
             if at == len(contexts):
                 contexts.append(context)
-        trace.append([entry["action"], entry.get("addr", entry.get("device_free")), entry["size"], entry["stream"],
-                      entry.get("time_us"), at])
-    segments = [{"address": segment["address"], "total_size": segment["total_size"], "stream": segment["stream"],
-                 "segment_type": segment["segment_type"], "is_expandable": segment.get("is_expandable"),
-                 "blocks": [[block.get("address"), block["size"], block.get("requested_size"), block["state"]]
-                            for block in segment["blocks"]]}
-                for segment in snapshot["segments"] if segment.get("device", device) == device]
+        trace.append(
+            [
+                entry["action"],
+                entry.get("addr", entry.get("device_free")),
+                entry["size"],
+                entry["stream"],
+                entry.get("time_us"),
+                at,
+            ]
+        )
+    segments = [
+        {
+            "address": segment["address"],
+            "total_size": segment["total_size"],
+            "stream": segment["stream"],
+            "segment_type": segment["segment_type"],
+            "is_expandable": segment.get("is_expandable"),
+            "blocks": [
+                [block.get("address"), block["size"], block.get("requested_size"), block["state"]]
+                for block in segment["blocks"]
+            ],
+        }
+        for segment in snapshot["segments"]
+        if segment.get("device", device) == device
+    ]
     return {"contexts": contexts, "trace": trace, "segments": segments}

@@ -1,4 +1,5 @@
 """What is to be run: values only, resolved, with nothing left to the environment."""
+
 from __future__ import annotations
 
 import re

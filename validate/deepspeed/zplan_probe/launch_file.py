@@ -2,6 +2,7 @@
 
 zplan writes one argument a line in `arguments=( ... )`. Whoever edits that file measures what is in it.
 """
+
 from __future__ import annotations
 
 import json
@@ -64,12 +65,18 @@ def workload_of_launch(text: str, where: str) -> dict[str, Any]:
         said["attention"] = ATTENTIONS.get(arguments["attn_implementation"], arguments["attn_implementation"])
     if "optim" in arguments:
         if arguments["optim"] not in OPTIMIZERS:
-            raise ProbeError(f"{where}: --optim", f"'{arguments['optim']}' is not measured", "use one of " + ", ".join(OPTIMIZERS))
+            raise ProbeError(
+                f"{where}: --optim", f"'{arguments['optim']}' is not measured", "use one of " + ", ".join(OPTIMIZERS)
+            )
         said["optimizer"] = OPTIMIZERS[arguments["optim"]]
-    kernels = json.loads(arguments.get("liger_kernel_config", "{}")) if arguments.get("use_liger_kernel") == "true" else {}
+    kernels = (
+        json.loads(arguments.get("liger_kernel_config", "{}")) if arguments.get("use_liger_kernel") == "true" else {}
+    )
     said["kernels"] = [name for name, on in kernels.items() if on and name != "cross_entropy"]
     said["fused_loss"] = "fused_linear_cross_entropy" in said["kernels"]
-    said["precision"] = "bf16" if arguments.get("bf16") == "true" else "fp16" if arguments.get("fp16") == "true" else "fp32"
+    said["precision"] = (
+        "bf16" if arguments.get("bf16") == "true" else "fp16" if arguments.get("fp16") == "true" else "fp32"
+    )
     return said
 
 
@@ -95,5 +102,7 @@ def environment_of_launch(text: str) -> tuple[str, int | None]:
     """The allocator's configuration, and the threads of a rank where a number stands there."""
     exports = exports_of(text)
     threads = exports.get("OMP_NUM_THREADS", "")
-    return (exports.get("PYTORCH_ALLOC_CONF") or exports.get("PYTORCH_CUDA_ALLOC_CONF", ""),
-            int(threads) if threads.isdigit() else None)
+    return (
+        exports.get("PYTORCH_ALLOC_CONF") or exports.get("PYTORCH_CUDA_ALLOC_CONF", ""),
+        int(threads) if threads.isdigit() else None,
+    )

@@ -1,5 +1,6 @@
 """The record of a run (zplan.measurement/1), whole on the disk at all times: every change goes to a file beside it that
 then takes its place. `outcome` is incomplete while the run lasts, then ok, oom or failed."""
+
 from __future__ import annotations
 
 import json
@@ -53,14 +54,22 @@ class Measurement:
             "alloc_conf": job.alloc_conf,
             "capacity_limit_bytes": job.capacity_bytes,
             "ds_config": dict(job.ds_config),
-            "versions": {**{name: text for name, text in found.items() if text}, "python": platform.python_version(), **facts},
+            "versions": {
+                **{name: text for name, text in found.items() if text},
+                "python": platform.python_version(),
+                **facts,
+            },
             "outcome": "incomplete",
             "phases": [],
         }
         if self.timed:  # with a stand-in nothing is sent, and neighbours may share the card
-            self.said["machine"] = {"gpu": facts.get("gpu", "none"), "gpus": place.local_ranks,
-                                    "nodes": max(1, place.world_size // place.local_ranks),
-                                    "host_cores": host_cores(), "host_memory_bytes": host_memory()}
+            self.said["machine"] = {
+                "gpu": facts.get("gpu", "none"),
+                "gpus": place.local_ranks,
+                "nodes": max(1, place.world_size // place.local_ranks),
+                "host_cores": host_cores(),
+                "host_memory_bytes": host_memory(),
+            }
             if job.interconnect:
                 self.said["machine"]["interconnect"] = job.interconnect
         self.write()

@@ -1,4 +1,5 @@
 """What this process uses, at the end of a phase and at most within it: torch's allocators, the driver, /proc."""
+
 from __future__ import annotations
 
 import os
@@ -33,7 +34,8 @@ class Meter(Protocol):
 def resident() -> tuple[int, int]:
     """Resident bytes of this process now and at most, from /proc/self/status (kB there are KiB)."""
     text = pathlib.Path("/proc/self/status").read_text(encoding="utf-8")
-    now, most = (int(re.search(rf"^{key}:\s+(\d+) kB", text, re.M)[1]) * 1024 for key in ("VmRSS", "VmHWM"))  # type: ignore[index]
+    said = dict(re.findall(r"^(\w+):\s+(\d+) kB", text, re.M))
+    now, most = (int(said[key]) * 1024 for key in ("VmRSS", "VmHWM"))
     return now, most
 
 
@@ -64,10 +66,14 @@ class CudaMeter:
     """One GPU. Reading it ends a phase: it waits for the GPU and starts the peaks anew."""
 
     NAMES = {
-        "allocated": "allocated_bytes.all.current", "allocated_peak": "allocated_bytes.all.peak",
-        "reserved": "reserved_bytes.all.current", "reserved_peak": "reserved_bytes.all.peak",
-        "active": "active_bytes.all.current", "active_peak": "active_bytes.all.peak",
-        "inactive_split": "inactive_split_bytes.all.current", "retries": "num_alloc_retries",
+        "allocated": "allocated_bytes.all.current",
+        "allocated_peak": "allocated_bytes.all.peak",
+        "reserved": "reserved_bytes.all.current",
+        "reserved_peak": "reserved_bytes.all.peak",
+        "active": "active_bytes.all.current",
+        "active_peak": "active_bytes.all.peak",
+        "inactive_split": "inactive_split_bytes.all.current",
+        "retries": "num_alloc_retries",
     }
 
     def __init__(self, index: int, capacity_bytes: int | None) -> None:
@@ -100,13 +106,24 @@ class CudaMeter:
         cuda.synchronize()
         said = cuda.memory_stats()
         try:
-            pinned = {key: value for key, value in cuda.host_memory_stats().items() if key.startswith(("allocated_bytes", "active_bytes"))}
+            pinned = {
+                key: value
+                for key, value in cuda.host_memory_stats().items()
+                if key.startswith(("allocated_bytes", "active_bytes"))
+            }
         except (AttributeError, RuntimeError):  # came with torch 2.6
             pinned = {}
         used = None if self.nvml is None else int(self.nvml.nvmlDeviceGetMemoryInfo(self.handle).used)
         now, most = resident()
-        figures = Figures({name: int(said.get(key, 0)) for name, key in self.NAMES.items()}, now, most, pinned, used,
-                          time.monotonic() - self.began, time.time_ns() // 1000)
+        figures = Figures(
+            {name: int(said.get(key, 0)) for name, key in self.NAMES.items()},
+            now,
+            most,
+            pinned,
+            used,
+            time.monotonic() - self.began,
+            time.time_ns() // 1000,
+        )
         cuda.reset_peak_memory_stats()
         return figures
 
@@ -128,8 +145,13 @@ class HostMeter:
 
     def read(self) -> Figures:
         now, most = resident()
-        return Figures(dict.fromkeys(CudaMeter.NAMES, 0), now, most, seconds=time.monotonic() - self.began,
-                       at_us=time.time_ns() // 1000)
+        return Figures(
+            dict.fromkeys(CudaMeter.NAMES, 0),
+            now,
+            most,
+            seconds=time.monotonic() - self.began,
+            at_us=time.time_ns() // 1000,
+        )
 
     def facts(self) -> dict[str, Any]:
         return {"device": "cpu"}

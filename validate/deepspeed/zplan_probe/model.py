@@ -1,5 +1,6 @@
 """The Hugging Face model of a job, in the state in which deepspeed.initialize gets it: random or local weights,
 adapters, frozen layers, kernels and checkpointing, in the order in which train.py and the Trainer apply them."""
+
 from __future__ import annotations
 
 import contextlib
@@ -25,8 +26,11 @@ def model_class(job: Job) -> tuple[Any, type]:
         config = transformers.AutoConfig.for_model(keys.pop("model_type"), **keys)
         found = transformers.MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
     except (KeyError, ValueError) as error:
-        raise ProbeError(f"model {job.model}", f"transformers {transformers.__version__} has no such causal "
-                         f"language model: {error}", "install a newer transformers")
+        raise ProbeError(
+            f"model {job.model}",
+            f"transformers {transformers.__version__} has no such causal " f"language model: {error}",
+            "install a newer transformers",
+        )
     config.use_cache = False
     config._attn_implementation = ATTENTIONS[job.workload.attention]
     return config, found
@@ -123,7 +127,9 @@ def local_model(job: Job, weights: str, device: str) -> tuple[torch.nn.Module, A
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(weights, **options)
     except OSError as error:
-        raise ProbeError(f"--weights {weights}", str(error).splitlines()[0], "name a folder with config.json and .safetensors")
+        raise ProbeError(
+            f"--weights {weights}", str(error).splitlines()[0], "name a folder with config.json and .safetensors"
+        )
     model.config.use_cache = False
     return model, held
 
@@ -132,8 +138,13 @@ def add_adapters(job: Job, model: torch.nn.Module) -> torch.nn.Module:
     from peft import LoraConfig, get_peft_model
 
     rank = job.workload.lora_rank
-    adapters = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=job.workload.lora_dropout,
-                          target_modules="all-linear", task_type="CAUSAL_LM")
+    adapters = LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank,
+        lora_dropout=job.workload.lora_dropout,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
     model = get_peft_model(model, adapters, autocast_adapter_dtype=job.workload.adapter_autocast)
     if job.workload.recompute != "none":  # frozen embeddings would leave a checkpointed layer without a gradient
         model.enable_input_require_grads()
@@ -151,14 +162,18 @@ def use_kernels(job: Job, model: Any) -> None:
     """Liger's kernels, patched into the instance as the Trainer does."""
     from liger_kernel.transformers import _apply_liger_kernel_to_instance
 
-    chosen = {name: name in job.workload.kernels for name in ("rope", "rms_norm", "swiglu", "fused_linear_cross_entropy")}
+    chosen = {
+        name: name in job.workload.kernels for name in ("rope", "rms_norm", "swiglu", "fused_linear_cross_entropy")
+    }
     base = model.get_base_model() if hasattr(model, "get_base_model") else model  # of peft's wrapper
     _apply_liger_kernel_to_instance(model=base, cross_entropy=False, **chosen)
 
 
 def checkpoint(job: Job, model: Any) -> None:
     """Gradient checkpointing of every n-th layer, as Trainer.__init__ asks for it."""
-    options: dict[str, Any] = {"gradient_checkpointing_kwargs": {"use_reentrant": job.workload.recompute_impl == "reentrant"}}
+    options: dict[str, Any] = {
+        "gradient_checkpointing_kwargs": {"use_reentrant": job.workload.recompute_impl == "reentrant"}
+    }
     if job.workload.recompute_every > 1:
         options["every_n_layers"] = job.workload.recompute_every
     if job.workload.recompute_offload:

@@ -1,4 +1,5 @@
 """The optimizer that deepspeed.initialize is given, where the ds_config does not make one."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
 """Which Python packages a job needs, and the first that is not there, before anything heavy is imported."""
+
 from __future__ import annotations
 
 import importlib.metadata
@@ -11,7 +12,9 @@ from .job import Job
 
 def needed(job: Job, weights: bool) -> Iterator[tuple[str, str, str]]:
     """(module, why, what to give pip), in the order in which they would be missed."""
-    planned = {name: str(job.versions.get(name, "")).partition("+")[0] for name in ("torch", "deepspeed", "transformers")}
+    planned = {
+        name: str(job.versions.get(name, "")).partition("+")[0] for name in ("torch", "deepspeed", "transformers")
+    }
 
     def pinned(name: str) -> str:
         return f"{name}=={planned[name]}" if planned[name] else name

@@ -1,5 +1,6 @@
-"""The other ranks: real ones that a launcher started, or torch's 'fake' process group, in which one process plays rank r
-of N. Its collectives move no data, but every buffer of DeepSpeed and of the model is really allocated."""
+"""The other ranks: real ones that a launcher started, or torch's 'fake' process group, in which one process plays
+rank r of N. Its collectives move no data, but every buffer of DeepSpeed and of the model is really allocated."""
+
 from __future__ import annotations
 
 import contextlib
@@ -32,10 +33,15 @@ def place_of(job: Job, stand_in: bool, environment: Mapping[str, str], device: s
     kind = "nccl" if device == "cuda" else "gloo"
     started = int(environment.get("WORLD_SIZE", 1))
     if started != job.world_size:
-        raise ProbeError(f"--world {job.world_size}", f"{started} process{'' if started == 1 else 'es'} started",
-                         f"start it with torchrun --nproc_per_node {job.world_size}, or play one rank with --stand-in")
+        raise ProbeError(
+            f"--world {job.world_size}",
+            f"{started} process{'' if started == 1 else 'es'} started",
+            f"start it with torchrun --nproc_per_node {job.world_size}, or play one rank with --stand-in",
+        )
     local = int(environment.get("LOCAL_RANK", 0))
-    return Place(int(environment.get("RANK", 0)), started, local, kind, int(environment.get("LOCAL_WORLD_SIZE", started)))
+    return Place(
+        int(environment.get("RANK", 0)), started, local, kind, int(environment.get("LOCAL_WORLD_SIZE", started))
+    )
 
 
 def free_port() -> int:
@@ -47,7 +53,9 @@ def free_port() -> int:
 def environment_of(job: Job, place: Place, device: str) -> dict[str, str | None]:
     """Variables to set (None: to remove) before torch is imported: torch and DeepSpeed read them once."""
     said: dict[str, str | None] = {
-        "RANK": str(place.rank), "WORLD_SIZE": str(place.world_size), "LOCAL_RANK": str(place.local_rank),
+        "RANK": str(place.rank),
+        "WORLD_SIZE": str(place.world_size),
+        "LOCAL_RANK": str(place.local_rank),
         "PYTORCH_CUDA_ALLOC_CONF": job.alloc_conf or None,  # torch before 2.9, and the CUDA allocator until 2.12
         "PYTORCH_ALLOC_CONF": job.alloc_conf or None,
     }
@@ -101,8 +109,12 @@ def join(place: Place, device: str) -> None:
 
         dist.init_process_group(backend="fake", rank=place.rank, world_size=place.world_size, store=FakeStore())
     elif place.kind == "nccl":
-        dist.init_process_group(backend="nccl", rank=place.rank, world_size=place.world_size,
-                                device_id=torch.device("cuda", place.local_rank))
+        dist.init_process_group(
+            backend="nccl",
+            rank=place.rank,
+            world_size=place.world_size,
+            device_id=torch.device("cuda", place.local_rank),
+        )
     else:
         dist.init_process_group(backend="gloo", rank=place.rank, world_size=place.world_size)
     backend = "nccl" if device == "cuda" else "gloo"

@@ -1,4 +1,5 @@
 """One rank's run from its first allocation to its record. torch is imported in here, after the environment is set."""
+
 from __future__ import annotations
 
 import sys
@@ -52,8 +53,10 @@ class Progress:
         self.after = phase if step is None else f"{phase} of step {step}.{micro_step}"
         if self.talks:
             allocated, reserved = (figures.device[key] / 2**30 for key in ("allocated_peak", "reserved_peak"))
-            say(f"{self.after:22} {figures.seconds:7.1f} s   allocated {allocated:6.1f} GiB, reserved {reserved:6.1f} GiB, "
-                f"host {figures.rss / 2**30:6.1f} GiB")
+            say(
+                f"{self.after:22} {figures.seconds:7.1f} s   "
+                f"allocated {allocated:6.1f} GiB, reserved {reserved:6.1f} GiB, host {figures.rss / 2**30:6.1f} GiB"
+            )
 
 
 def train(trainer: Trainer, limits: Limits, progress: Progress, timed: bool) -> None:
@@ -70,8 +73,11 @@ def train(trainer: Trainer, limits: Limits, progress: Progress, timed: bool) -> 
         progress.mark("eval")
     if timed:  # a stand-in sends nothing and sees no other rank's rows: its times and losses say nothing
         count = TIMED_STEPS if limits.timed_steps is None else limits.timed_steps
-        progress.record.set(losses=losses, step_seconds=seconds,
-                            loop_step_seconds=timed_steps(trainer, count, progress.meter.synchronize))
+        progress.record.set(
+            losses=losses,
+            step_seconds=seconds,
+            loop_step_seconds=timed_steps(trainer, count, progress.meter.synchronize),
+        )
 
 
 def run(job: Job, limits: Limits, place: Place, device: str, progress: Progress) -> None:
@@ -106,8 +112,11 @@ def measure(job: Job, limits: Limits, place: Place) -> int:
 
     cuda, alone = limits.device == "cuda", place.kind == "fake"
     if cuda and torch.cuda.device_count() <= place.local_rank:
-        raise ProbeError("--device cuda", f"rank {place.rank} needs GPU {place.local_rank}; torch sees {torch.cuda.device_count()}",
-                         "run it on the machine that will train; --device cpu only tries the probe")
+        raise ProbeError(
+            "--device cuda",
+            f"rank {place.rank} needs GPU {place.local_rank}; torch sees {torch.cuda.device_count()}",
+            "run it on the machine that will train; --device cpu only tries the probe",
+        )
     if job.cpu_threads:
         torch.set_num_threads(job.cpu_threads)
     if cuda:

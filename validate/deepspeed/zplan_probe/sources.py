@@ -1,4 +1,5 @@
 """Where a job comes from: a plan's folder, a measurement record, or a ds_config.json with a model."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -48,8 +49,11 @@ def config_of_model(model: str, overrides: Json) -> dict[str, Any]:
                 found = known
                 break
         if found is None:
-            raise ProbeError(f"--model {model}", "no such file, and no model of that name in models/",
-                             "name the path of a config.json")
+            raise ProbeError(
+                f"--model {model}",
+                "no such file, and no model of that name in models/",
+                "name the path of a config.json",
+            )
     if not isinstance(found, dict) or "model_type" not in found:
         raise ProbeError(f"--model {model}", "has no model_type", "name a Hugging Face config.json")
     return {key: value for key, value in {**found, **overrides}.items() if key not in NOT_OF_TRANSFORMERS}
@@ -81,7 +85,9 @@ def from_plan(path: str) -> Job:
     elif schema == "zplan.simulation/1":
         simulation = plan
     else:
-        raise ProbeError(str(file), "is neither a plan nor a simulation of zplan", "name the plan.json that zplan wrote")
+        raise ProbeError(
+            str(file), "is neither a plan nor a simulation of zplan", "name the plan.json that zplan wrote"
+        )
     inputs, world = simulation["inputs"], simulation["world_size"]
     ds_config, ds_where = inputs["ds_config"], f"{file}:/inputs/ds_config"
     said, alloc_conf, threads = dict(inputs["workload"]), inputs.get("alloc_conf", ""), inputs.get("cpu_threads")

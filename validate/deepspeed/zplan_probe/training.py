@@ -5,6 +5,7 @@ After transformers/trainer.py `training_step`, `compute_loss` and accelerate/uti
 that count in all micro-steps of all ranks, times the ranks, since DeepSpeed averages their gradients; backward does not
 divide it again; step() is called at the last micro-step.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -19,7 +20,7 @@ Mark = Callable[..., None]  # mark(phase, step=None, micro_step=None)
 
 
 def batch(job: Job, device: str) -> dict[str, torch.Tensor]:
-    """Rows of exactly seq_len random tokens, all of which count. A mask reaches the model only where one is asked for."""
+    """Rows of exactly seq_len random tokens, all of which count. A mask is passed only where one is asked for."""
     shape = (job.micro_batch, job.workload.seq_len)
     ids = torch.randint(0, job.model_config["vocab_size"], shape, device=device)
     said = {"input_ids": ids, "labels": ids}
