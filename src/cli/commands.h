@@ -26,5 +26,6 @@ void add_plan(Program& program);
 void add_replay(Program& program);
 void add_simulate(Program& program);
 void add_validate(Program& program);
+void add_watch(Program& program);
 
 }  // namespace zplan

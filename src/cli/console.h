@@ -10,6 +10,7 @@ struct Console {
   std::ostream& err;
   bool colour = false;    // out is a terminal that shows colours, and NO_COLOR is not set
   bool progress = false;  // err is a terminal
+  bool terminal = false;  // out is a terminal whose cursor can be moved
 };
 
 }  // namespace zplan

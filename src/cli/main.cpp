@@ -10,11 +10,14 @@
 
 namespace {
 
+bool moves_cursor() {
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) != 0 && (term == nullptr || std::strcmp(term, "dumb") != 0);
+}
+
 bool shows_colours() {
   const char* off = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
-  const char* term = std::getenv("TERM");
-  return ::isatty(STDOUT_FILENO) != 0 && (off == nullptr || *off == '\0') &&
-         (term == nullptr || std::strcmp(term, "dumb") != 0);
+  return moves_cursor() && (off == nullptr || *off == '\0');
 }
 
 // models/ and hardware/: where ZPLAN_DATA says, else beside an installed program, else where it was built from.
@@ -32,6 +35,6 @@ std::string data_folder() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  zplan::Console console{std::cout, std::cerr, shows_colours(), ::isatty(STDERR_FILENO) != 0};
+  zplan::Console console{std::cout, std::cerr, shows_colours(), ::isatty(STDERR_FILENO) != 0, moves_cursor()};
   return zplan::run_program({argv + 1, argv + argc}, data_folder(), console);
 }

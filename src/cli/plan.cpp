@@ -12,6 +12,8 @@
 #include "io/record_reader.h"
 #include "io/report_json.h"
 #include "io/report_text.h"
+#include "plan/bounds.h"
+#include "plan/memory_check.h"
 #include "spec/error.h"
 #include "units/text.h"
 
@@ -37,6 +39,19 @@ void try_packages(const PlanOptions& options, const RunInputs& in, PlanReport& r
   }
 }
 
+// The rank with the least to hold beside the one with the most: how far ranks of a running job may differ.
+void add_extreme_ranks(SimulationReport& s) {
+  Run run = representative(s.run);
+  const auto all = shards(run.model, run.workload, run.world_size);
+  const auto bound = [&](const Shard& shard) { return memory_bound(shard, run.model, run.workload, run.ds).peak(); };
+  const auto less = [&](const Shard& a, const Shard& b) { return bound(a) < bound(b); };
+  run.rank = std::min_element(all.begin(), all.end(), less)->rank;
+  const auto least = run.rank == s.run.rank ? s.simulation : simulate(run, Detail::Full);
+  for (const auto* one : {&s.simulation, &least}) {
+    s.ranks.push_back({one->rank, one->peak.allocated, one->peak.reserved, one->smallest_capacity, one->oom.has_value()});
+  }
+}
+
 SimulationReport in_full(const PlanReport& r, const Plan& plan) {
   SimulationReport s;
   s.version = r.version;
@@ -47,6 +62,7 @@ SimulationReport in_full(const PlanReport& r, const Plan& plan) {
   s.time = plan.candidate.time;
   s.host = plan.candidate.host;
   s.nvme = plan.candidate.nvme * r.question.cluster.node.gpus;
+  if (s.run.ds.zero.stage == 1 || s.run.ds.zero.stage == 2) add_extreme_ranks(s);
   return s;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/family.h"
+#include "plan/margin.h"
 #include "plan/parallel.h"
 
 namespace zplan {
@@ -193,7 +194,7 @@ Budget budget(const Run& run) {
   Budget b;
   b.device = run.gpu.memory_total;
   b.outside = outside_allocator(run).total();
-  b.margin = std::max(MiB(256), b.device * 15 / 1000);
+  b.margin = prediction_margin(b.device);
   return b;
 }
 
