@@ -22,6 +22,7 @@ void add_check(Program& program);
 void add_compare(Program& program);
 void add_gpus(Program& program);
 void add_models(Program& program);
+void add_oom(Program& program);
 void add_plan(Program& program);
 void add_replay(Program& program);
 void add_simulate(Program& program);

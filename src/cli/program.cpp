@@ -61,6 +61,7 @@ int run_program(const std::vector<std::string>& arguments, const std::string& da
   add_gpus(program);
   add_replay(program);
   add_validate(program);
+  add_oom(program);
   add_watch(program);
   try {
     std::vector<std::string> words = with_command(arguments, app);
