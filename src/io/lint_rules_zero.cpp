@@ -154,7 +154,7 @@ void host(const LintView& v, Findings& found) {
   const bool optimizer = z.stage > 0 && z.offload_optimizer.device != OffloadDevice::None;
   const bool params = z.stage == 3 && z.offload_param.device != OffloadDevice::None;
   if (!optimizer && !params) return;
-  const HostNeed need = host_need(v.shard, v.run.workload, v.ds);
+  const HostNeed need = host_need(v.shard, v.run.workload, v.ds, v.run.process.host);
   const Bytes node = need.total() * v.subject.cluster.node.gpus;
   const auto& ram = v.subject.cluster.node.host_memory;
   if (ram && node > *ram) {

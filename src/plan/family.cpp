@@ -65,7 +65,7 @@ std::vector<Family> families(const Question& q, const Shard& shard) {
     f.size = grid.size();
     grid.set_frugal(s);
     f.least_memory = memory_bound(shard, q.base.model, s.workload, s.ds);
-    f.host = host_need(shard, s.workload, s.ds);
+    f.host = host_need(shard, s.workload, s.ds, q.base.process.host);
     grid.set_fastest(s);
     apply(s, run);
     f.least_time = step_time_lower_bound(run, q.cluster, q.coefficients);
@@ -156,7 +156,7 @@ FamilyResult try_family(const Question& q, const Shard& shard, const Budget& bud
     grid.set(setting.index, s);
     c.strategy = s;
     c.bound = memory_bound(shard, q.base.model, s.workload, s.ds);
-    c.host = host_need(shard, s.workload, s.ds);
+    c.host = host_need(shard, s.workload, s.ds, q.base.process.host);
     c.nvme = nvme_need(shard, s.ds);
     c.departures = setting.departures;
     apply(s, run);

@@ -25,11 +25,11 @@ std::int64_t kept_in_groups(std::int64_t bytes_an_element, std::int64_t elements
 
 }  // namespace
 
-HostNeed host_need(const Shard& s, const Workload& w, const DsConfig& ds) {
+HostNeed host_need(const Shard& s, const Workload& w, const DsConfig& ds, std::optional<Bytes> process) {
   const auto lp = width(ds.precision).count, accumulation = width(ds.accumulation_dtype()).count;
   const auto& z = ds.zero;
   HostNeed need;
-  need.process = kProcess;
+  need.process = process.value_or(kProcess);
   if (z.stage < 3) {
     if (w.load == Load::Cpu) need.transient = {lp * s.elements};
     if (z.stage == 0 || z.offload_optimizer.device == OffloadDevice::None) return need;

@@ -2,6 +2,8 @@
 // Closed forms of docs/memory-model.md#host, checked against measured pinned bytes.
 #pragma once
 
+#include <optional>
+
 #include "plan/shard.h"
 #include "spec/ds_config.h"
 #include "spec/workload.h"
@@ -16,7 +18,8 @@ struct HostNeed {
   Bytes transient; // the larger of the load of the model and of what a step converts on the CPU
   Bytes total() const { return process + pinned + pageable + transient; }
 };
-HostNeed host_need(const Shard& shard, const Workload& workload, const DsConfig& ds);
+// `process`: measured, in place of the usual one.
+HostNeed host_need(const Shard& shard, const Workload& workload, const DsConfig& ds, std::optional<Bytes> process = {});
 
 // Bytes on disk for a rank that offloads to NVMe.
 Bytes nvme_need(const Shard& shard, const DsConfig& ds);

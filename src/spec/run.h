@@ -13,6 +13,14 @@
 
 namespace zplan {
 
+// Bytes of a rank's process beside the model's, where a calibration measured them; absent: zplan's own estimate.
+struct ProcessBytes {
+  std::optional<Bytes> nccl;     // device: one communicator of this world
+  std::optional<Bytes> kernels;  // device: what CUDA loads when it is first used
+  std::optional<Bytes> host;     // resident: interpreter, torch, DeepSpeed and NCCL
+  friend bool operator==(const ProcessBytes&, const ProcessBytes&) = default;
+};
+
 struct Run {
   Model model;
   Workload workload;
@@ -26,6 +34,7 @@ struct Run {
   std::string alloc_conf;                    // PYTORCH_CUDA_ALLOC_CONF
   std::optional<Bytes> capacity_limit;       // set_per_process_memory_fraction, in bytes
   std::optional<std::int64_t> cpu_threads;   // per rank
+  ProcessBytes process;                      // from a profile
 
   std::int64_t tokens() const { return ds.train_micro_batch_size_per_gpu * workload.seq_len; }  // N
   friend bool operator==(const Run&, const Run&) = default;

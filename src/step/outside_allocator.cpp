@@ -31,8 +31,8 @@ Bytes communicator(const Run& run) {
 OutsideAllocator outside_allocator(const Run& run) {
   OutsideAllocator o;
   o.cuda_context = run.gpu.context.value_or(kContext);
-  o.nccl = communicator(run);
-  o.other = kLoadedKernels;
+  o.nccl = run.world_size == 1 ? Bytes{} : run.process.nccl.value_or(communicator(run));
+  o.other = run.process.kernels.value_or(kLoadedKernels);
   return o;
 }
 
