@@ -1,9 +1,12 @@
 #include "step/simulation.h"
 
+#include <numeric>
+
 #include "allocator/alloc_conf.h"
 #include "allocator/capacity.h"
 #include "allocator/replay.h"
 #include "spec/error.h"
+#include "step/live_components.h"
 #include "step/moments.h"
 #include "step/process_memory.h"
 #include "step/simulate.h"
@@ -55,6 +58,26 @@ Simulation simulate(const Run& run, Detail detail) {
   s.notes = unknown_events(run);
   s.device_capacity = run.gpu.memory_total;
   return s;
+}
+
+PhaseParts phase_parts(const Run& run, std::size_t phase) {
+  const auto history = simulate_events(run);
+  const std::size_t begin = phase == 0 ? 0 : history.phases[phase - 1].end, end = history.phases[phase].end;
+  PhaseParts parts;
+  if (end == begin) return parts;
+  std::size_t peak_event = begin;
+  Bytes peak{-1};
+  walk_live(history, allocator_options(run), end - 1, [&](std::size_t i, const LiveComponents& live) {
+    if (i + 1 == begin) parts.at_begin = live;
+    if (i < begin) return;
+    const Bytes all = std::accumulate(live.begin(), live.end(), Bytes{});
+    if (all > peak) peak = all, peak_event = i, parts.at_peak = live;
+    if (i + 1 == end) parts.at_end = live;
+  });
+  const BlockId block = history.events[peak_event].block;
+  parts.event = moment_of(history, peak_event).event;
+  parts.event_component = history.labels[history.blocks[static_cast<std::size_t>(block)].label].component;
+  return parts;
 }
 
 }  // namespace zplan

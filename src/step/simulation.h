@@ -76,6 +76,15 @@ AllocatorOptions allocator_options(const Run& run);
 
 Simulation simulate(const Run& run, Detail detail = Detail::Full);
 
+// What is live by component as a phase begins, at its highest moment and as it ends; `event` makes that moment.
+struct PhaseParts {
+  std::array<Bytes, kComponents> at_begin{}, at_peak{}, at_end{};
+  std::string event;
+  Component event_component = Component::Parameters;
+};
+// `phase`: an index into `simulate(run).phases`, one that completed.
+PhaseParts phase_parts(const Run& run, std::size_t phase);
+
 // Bytes outside the allocator for a rank of this run.
 OutsideAllocator outside_allocator(const Run& run);
 
