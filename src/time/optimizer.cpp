@@ -34,12 +34,14 @@ Links links(const Cluster& cluster, const TimeCoefficients& c) {
 }
 
 // A rank's threads, or its share of the host's memory bandwidth. Hosts with PCIe 5 slots have DDR5.
-double cpu_adam_per_s(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
+Coefficient cpu_adam_per_s(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
   constexpr double pcie4_gb_per_s = 32;
   const bool ddr5 = cluster.node.gpu.pcie_gb_per_s > pcie4_gb_per_s;
-  const double node = (ddr5 ? c.cpu_adam_node_ddr5_per_s : c.cpu_adam_node_per_s).value;
+  const Coefficient node = ddr5 ? c.cpu_adam_node_ddr5_per_s : c.cpu_adam_node_per_s;
   const double ranks = static_cast<double>(std::max<std::int64_t>(cluster.node.gpus, 1));
-  return std::min(cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value, node / ranks);
+  const double of_threads = cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value, of_node = node.value / ranks;
+  if (of_threads < of_node) return {of_threads, c.cpu_adam_thread_per_s.relative_error};
+  return {of_node, node.relative_error};
 }
 
 }  // namespace
@@ -64,6 +66,10 @@ double cpu_threads(const Run& run, const Cluster& cluster) {
   return 8;
 }
 
+double cpu_adam_error(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
+  return cpu_adam_per_s(run, cluster, c).relative_error;
+}
+
 OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
                                    const GpuRates& rates, const TimeCoefficients& c) {
   const auto& z = run.ds.zero;
@@ -85,7 +91,7 @@ OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const
   const double on_cpu = offloaded ? owned * (z.stage == 3 ? z.offload_optimizer.ratio : 1.0) : 0;
   t.gpu = (owned - on_cpu) * optimizer_bytes(run) / rates.memory_bytes_per_s;
   if (on_cpu > 0) {
-    t.cpu = on_cpu / cpu_adam_per_s(run, cluster, c);
+    t.cpu = on_cpu / cpu_adam_per_s(run, cluster, c).value;
     if (z.offload_param.device == OffloadDevice::None) t.copy_up = w * on_cpu / link.pcie;
     t.boundary_copies = 4 * on_cpu / link.pcie;
     // Stage 3 brings its accumulator up and down in every micro-step; stage 2 only when it accumulates.

@@ -27,4 +27,7 @@ double optimizer_bytes(const Run& run);
 // Threads that CPU Adam has on each rank: as told, else the node's cores shared out.
 double cpu_threads(const Run& run, const Cluster& cluster);
 
+// Relative error of the rate of CPU Adam: of the threads or of the node's memory, whichever limits this run.
+double cpu_adam_error(const Run& run, const Cluster& cluster, const TimeCoefficients& c);
+
 }  // namespace zplan

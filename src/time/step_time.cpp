@@ -52,7 +52,8 @@ double run_phase(const Phase& p, double times, double loss, StepTime& t, Won& wo
   return seconds;
 }
 
-double relative_error_of(TimePart part, const Run& run, const GpuRates& rates, const TimeCoefficients& c) {
+double relative_error_of(TimePart part, const Run& run, const Cluster& cluster, const GpuRates& rates,
+                         const TimeCoefficients& c) {
   switch (part) {
     case TimePart::Matmul: return c.matmul_fraction.relative_error;
     case TimePart::Attention: return rates.attention_error;
@@ -63,24 +64,26 @@ double relative_error_of(TimePart part, const Run& run, const GpuRates& rates, c
       return run.ds.zero.stage == 3 ? c.host_zero3_module_s.relative_error : c.host_operator_s.relative_error;
     case TimePart::Communication: return std::hypot(c.nvlink_fraction.relative_error, c.overlap_loss.relative_error / 2);
     case TimePart::Copies: return c.host_copy_gb_per_s.relative_error;
-    case TimePart::CpuOptimizer: return c.cpu_adam_node_per_s.relative_error;
+    case TimePart::CpuOptimizer: return cpu_adam_error(run, cluster, c);
     case TimePart::Nvme: return c.nvme_read_gb_per_s.relative_error;
   }
   return 0;
 }
 
 // Parts are taken as independent of each other and of what no part explains: runs of one configuration differ, too.
-void add_uncertainty(StepTime& t, const Run& run, const GpuRates& rates, const TimeCoefficients& c) {
+void add_uncertainty(StepTime& t, const Run& run, const Cluster& cluster, const GpuRates& rates,
+                     const TimeCoefficients& c) {
   const double total = t.total().count, unexplained = c.unexplained_share.value * total;
   double sum = unexplained * unexplained, largest = 0;
   for (std::size_t i = 0; i < time_parts; ++i) {
     const auto part = static_cast<TimePart>(i);
-    const double error = t.parts[i] * relative_error_of(part, run, rates, c);
+    const double error = t.parts[i] * relative_error_of(part, run, cluster, rates, c);
     sum += error * error;
     if (error > largest) largest = error, t.least_certain = part;
   }
   // A race that the host has nearly lost is as uncertain as the host: what could still show counts half.
-  const double hidden_host = std::max(0.0, t.host_busy_s * 1.3 - total);
+  const double slower = std::min(0.3, relative_error_of(TimePart::Host, run, cluster, rates, c));
+  const double hidden_host = std::max(0.0, t.host_busy_s * (1 + slower) - total);
   sum += hidden_host * hidden_host / 4;
   t.relative_error = total > 0 ? std::sqrt(sum) / total : 0;
 }
@@ -145,7 +148,7 @@ StepTime predict_step_time(const Run& run, const Cluster& cluster, const TimeCoe
   t.communication_busy_s += network.step;
   t.copies_busy_s += optimizer.copy_up;
   t.limiter = static_cast<Limiter>(std::max_element(won.seconds.begin(), won.seconds.end()) - won.seconds.begin());
-  add_uncertainty(t, run, rates, c);
+  add_uncertainty(t, run, cluster, rates, c);
   return t;
 }
 
