@@ -162,6 +162,7 @@ void read_outcome(const JsonObject& object, Record& record) {
   else if (ranks == "nccl") record.ranks = Record::Ranks::Nccl;
   else object.fail("ranks", "'" + ranks + "' is not a kind of ranks", "write fake or nccl");
   record.optimizer_classes = object.text_or("optimizer_classes", "");
+  record.measured_by = object.text_or("measured_by", "");
   for (const JsonObject& phase : object.objects("phases")) record.phases.push_back(read_phase(phase));
   if (record.phases.empty()) object.fail("phases", "no phase was measured", "measure the run again");
   record.components = components(object);

@@ -46,6 +46,7 @@ struct Record {
   Outcome outcome = Outcome::Ok;
   std::string oom_message;
   std::string optimizer_classes;    // "DeepSpeedZeroOptimizer_Stage3/FusedAdam"
+  std::string measured_by;          // a program other than DeepSpeed itself: "zplan-validate"; else empty
   std::vector<MeasuredPhase> phases;
   std::vector<MeasuredComponent> components;  // on the device, where they were counted
   std::vector<Seconds> step_seconds;       // with the synchronisations of the phases

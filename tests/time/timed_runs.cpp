@@ -8,24 +8,25 @@
 
 namespace zplan::testing {
 
-TimedRuns timed_runs() {
-  TimedRuns all;
-  std::ifstream file(ZPLAN_SOURCE_DIR "/tests/time/tolerances.json");
-  all.tolerances = nlohmann::json::parse(file).at("timed_runs").get<std::map<std::string, double>>();
+std::vector<Record> truth_records() {
+  std::vector<Record> records;
   for (const RecordText& text : record_texts(DiskFiles(), ZPLAN_SOURCE_DIR "/tests/truth/runs.jsonl")) {
-    const Record record = read_record(text, catalog(), MapFiles{});
-    if (record.run.rank != 0 || record.loop_step_seconds.empty() || !record.machine) continue;
-    TimedRun t{record.id, record.run, *record.machine};
-    for (const auto& p : record.phases) {  // the last of each kind: third step, last micro-step
-      const double seconds = p.seconds.value_or(Seconds{}).count;
-      if (p.phase == "forward") t.forward_s = seconds;
-      if (p.phase == "backward") t.backward_s = seconds;
-      if (p.phase == "step") t.step_s = seconds;
-    }
-    t.loop_s = record.loop_step_seconds.back().count;
-    all.runs.push_back(std::move(t));
+    records.push_back(read_record(text, catalog(), MapFiles{}));
   }
-  return all;
+  return records;
+}
+
+std::vector<TimedRun> complete_runs() {
+  std::vector<TimedRun> runs;
+  for (const TimedRun& t : zplan::timed_runs(truth_records()).runs) {
+    if (t.forward_s && t.backward_s && t.step_s && t.loop_s) runs.push_back(t);
+  }
+  return runs;
+}
+
+std::map<std::string, double> timed_run_tolerances() {
+  std::ifstream file(ZPLAN_SOURCE_DIR "/tests/time/tolerances.json");
+  return nlohmann::json::parse(file).at("timed_runs").get<std::map<std::string, double>>();
 }
 
 }  // namespace zplan::testing

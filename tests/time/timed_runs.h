@@ -5,22 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "spec/hardware.h"
-#include "spec/run.h"
+#include "plan/timed_run.h"
 
 namespace zplan::testing {
 
-struct TimedRun {
-  std::string id;
-  Run run;
-  Cluster cluster;
-  double forward_s = 0, backward_s = 0, step_s = 0;  // third step, the last micro-step
-  double loop_s = 0;                                 // last step of the loop
-};
-struct TimedRuns {
-  std::vector<TimedRun> runs;
-  std::map<std::string, double> tolerances;
-};
-TimedRuns timed_runs();
+std::vector<Record> truth_records();
+// Those with every phase and whole steps.
+std::vector<TimedRun> complete_runs();
+std::map<std::string, double> timed_run_tolerances();
 
 }  // namespace zplan::testing
