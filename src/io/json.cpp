@@ -11,6 +11,9 @@ namespace zplan {
 namespace {
 using nlohmann::json;
 
+// Of lists and objects in each other. Copying and printing a value takes stack for each.
+constexpr int deepest = 200;
+
 // Where the reader stands while it parses: the keys of every open object, to see one that comes twice.
 struct OpenObject {
   std::set<std::string> keys;
@@ -55,9 +58,9 @@ std::optional<std::int64_t> as_integer(const json& value) {
 }
 
 std::string shown(const json& value) {
-  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   return text.size() > 60 ? text.substr(0, 57) + "..." : text;
 }
 
@@ -80,7 +83,11 @@ std::string place(const std::string& file, const std::string& pointer) {
 
 json parse_json(const std::string& text, const std::string& file, Comments comments) {
   std::vector<OpenObject> open;
-  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
+  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
+    if (depth > deepest) {
+      throw InputError(file, "lists and objects stand more than " + std::to_string(deepest) + " deep in each other",
+                       "no file of zplan's is so: name another");
+    }
     if (event == json::parse_event_t::object_start) {
       open.push_back({});
     } else if (event == json::parse_event_t::object_end) {
