@@ -4,6 +4,7 @@
 cmake_minimum_required(VERSION 3.25)
 get_filename_component(folder ${ACTUAL} DIRECTORY)
 file(MAKE_DIRECTORY ${folder})
+set(ENV{XDG_CONFIG_HOME} ${folder})  # no profile of whoever runs the test
 execute_process(COMMAND ${ZPLAN} plan ${CONFIG} OUTPUT_FILE ${ACTUAL} RESULT_VARIABLE code)
 if(NOT code MATCHES "^[01]$")  # 1 is an answer too: nothing fits
   message(FATAL_ERROR "${ZPLAN} plan ${CONFIG} ended with ${code}")

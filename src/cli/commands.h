@@ -15,9 +15,11 @@ using CommandAction = std::function<int(Console&)>;
 struct Program {
   CLI::App& app;
   const std::string& data;  // the folder with models/ and hardware/
+  const std::string& profiles;  // the folder with the user's profiles; empty: none is searched
   CommandAction& action;    // set by the subcommand that was named
 };
 
+void add_calibrate(Program& program);
 void add_check(Program& program);
 void add_compare(Program& program);
 void add_gpus(Program& program);

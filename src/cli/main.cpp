@@ -32,9 +32,19 @@ std::string data_folder() {
   return ZPLAN_DATA_DIR;
 }
 
+// The user's own profiles, as the XDG Base Directory Specification has it.
+std::string profiles_folder() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  if (config != nullptr && *config != '\0') return std::string(config) + "/zplan/profiles";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home != '\0' ? std::string(home) + "/.config/zplan/profiles" : "";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   zplan::Console console{std::cout, std::cerr, shows_colours(), ::isatty(STDERR_FILENO) != 0, moves_cursor()};
   return zplan::run_program({argv + 1, argv + argc}, data_folder(), console);
+  zplan::Console console{std::cout, std::cerr, shows_colours(), ::isatty(STDERR_FILENO) != 0};
+  return zplan::run_program({argv + 1, argv + argc}, data_folder(), console, profiles_folder());
 }

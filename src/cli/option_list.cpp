@@ -26,6 +26,8 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   command.add_option("--deepspeed", o.deepspeed, "DeepSpeed's version (0.19.8)")->group("Versions");
   command.add_option("--torch", o.torch, "PyTorch's version (2.11)")->group("Versions");
   command.add_option("--transformers", o.transformers, "transformers' version (5)")->group("Versions");
+  command.add_option("--profile", o.profile,
+                     "What zplan calibrate wrote, or none (searched by GPU and versions)")->group("Versions");
 }
 
 void add_simulation_options(CLI::App& command, RunOptions& o) {

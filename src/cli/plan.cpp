@@ -155,6 +155,7 @@ int run_plan(const PlanOptions& options, const std::string& data, Console& conso
 // The options of a file, as if they had been typed.
 PlanOptions options_from(const std::string& path, const PlanOptions& typed) {
   PlanOptions o;
+  o.run.profiles = typed.run.profiles;
   CLI::App app("", path);
   add_plan_options(app, o);
   auto words = options_of_file(DiskFiles(), path);
@@ -167,6 +168,7 @@ PlanOptions options_from(const std::string& path, const PlanOptions& typed) {
   o.json = o.json || typed.json;
   o.no_files = o.no_files || typed.no_files;
   if (typed.out != PlanOptions{}.out) o.out = typed.out;
+  if (!typed.run.profile.empty()) o.run.profile = typed.run.profile;
   return o;
 }
 
@@ -185,6 +187,7 @@ void add_plan(Program& program) {
     std::vector<std::string> compared;
   };
   const auto options = std::make_shared<Options>();
+  options->plan.run.profiles = program.profiles;
   CLI::App* command = program.app.add_subcommand("plan", "Find, explain and write the best configuration (the default command)");
   command->add_option("FILE", options->file, "The options from a JSON file; --json, --out and --no-files still count");
   add_plan_options(*command, options->plan);

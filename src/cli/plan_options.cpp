@@ -63,6 +63,7 @@ Question question_of(const PlanOptions& o, const RunInputs& in) {
   Question q;
   q.base = in.run;
   q.cluster = in.cluster;
+  q.coefficients = in.coefficients;
   q.global_batch = *in.global_batch;
   q.objective = objective_named(o.objective);
   if (!o.max_host_ram.empty()) q.max_host_ram = parse_bytes(o.max_host_ram, "--max-host-ram");

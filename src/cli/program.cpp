@@ -47,16 +47,18 @@ int refused(const CLI::App& app, const CLI::ParseError& error, Console& console)
 
 }  // namespace
 
-int run_program(const std::vector<std::string>& arguments, const std::string& data, Console& console) {
+int run_program(const std::vector<std::string>& arguments, const std::string& data, Console& console,
+                const std::string& profiles) {
   CLI::App app("Plans DeepSpeed fine-tuning: which configuration fits these GPUs and runs fastest, and why.", "zplan");
   app.set_version_flag("--version", "zplan " ZPLAN_VERSION);
   app.require_subcommand(0, 1);
   CommandAction action;
-  Program program{app, data, action};
+  Program program{app, data, profiles, action};
   add_plan(program);
   add_simulate(program);
   add_check(program);
   add_compare(program);
+  add_calibrate(program);
   add_models(program);
   add_gpus(program);
   add_replay(program);

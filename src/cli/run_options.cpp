@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/local_gpus.h"
+#include "cli/profile_option.h"
 #include "io/gpus_option.h"
 #include "io/names.h"
 #include "io/record_reader.h"
@@ -299,6 +300,7 @@ RunInputs run_inputs(const RunOptions& o, Purpose purpose, const Catalog& catalo
   if (!o.capacity.empty()) in.run.capacity_limit = parse_bytes(o.capacity, "--capacity");
   if (o.steps) in.run.steps = *o.steps;
   set_rank(o, in);
+  use_profile(o, files, in);
   return in;
 }
 

@@ -16,6 +16,7 @@
 #include "spec/measurement.h"
 #include "spec/note.h"
 #include "spec/run.h"
+#include "time/coefficients.h"
 
 namespace zplan {
 
@@ -28,6 +29,8 @@ struct RunOptions {
   bool fused_loss = false;
   std::string host_ram, nvme, alloc_conf, capacity, rank;
   std::string deepspeed, torch, transformers;
+  std::string profile;   // FILE or none
+  std::string profiles;  // no option: the folder that is searched without one; empty: none is
 };
 
 // --model --gpus and the workload and version options: plan, simulate, check.
@@ -43,6 +46,7 @@ struct RunInputs {
   std::optional<std::int64_t> micro_batch, grad_accum;  // where said
   std::optional<DsConfigFile> ds_config;    // of --ds-config
   std::optional<Record> like;               // of --like
+  TimeCoefficients coefficients;            // of the profile where there is one
   std::vector<Assumption> assumptions;
   std::vector<Note> notes;
 };

@@ -58,9 +58,9 @@ SimulationReport report_of(const RunInputs& in) {
   r.run = run;
   r.run.rank = worst->rank;
   const auto s = shard(run.model, run.workload, run.world_size, r.run.rank);
-  r.host = host_need(s, run.workload, run.ds);
+  r.host = host_need(s, run.workload, run.ds, run.process.host);
   r.nvme = nvme_need(s, run.ds) * in.cluster.node.gpus;
-  r.time = predict_step_time(run, in.cluster, TimeCoefficients{});
+  r.time = predict_step_time(run, in.cluster, in.coefficients);
   return r;
 }
 
@@ -68,6 +68,7 @@ SimulationReport report_of(const RunInputs& in) {
 
 void add_simulate(Program& program) {
   const auto options = std::make_shared<Options>();
+  options->run.profiles = program.profiles;
   CLI::App* command = program.app.add_subcommand("simulate", "What one given configuration does, phase by phase");
   add_run_options(*command, options->run);
   add_simulation_options(*command, options->run);
