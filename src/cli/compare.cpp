@@ -1,4 +1,5 @@
 // zplan compare: simulate what each record measured, and say how far off the prediction is.
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -21,36 +22,6 @@ struct Options {
   std::string profile;  // FILE; empty or "none": none
   bool json = false;
 };
-
-Comparison compared(const RecordText& text, const Catalog& catalog, const FileSource& files) {
-// "0.5%" or "0.005".
-double share(const std::string& text, const std::string& where) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const std::string rest = end;
-  if (text.empty() || end == text.c_str() || (!rest.empty() && rest != "%") || value < 0) {
-    throw InputError(where, "'" + text + "' is not a share", "write 0.005 or 0.5%");
-  }
-  return rest == "%" ? value / 100 : value;
-}
-
-// "allocated_peak=0.5%,2%": mean, and worst if there is a second.
-Tolerance tolerance(const std::string& text) {
-  const std::string where = "--tolerance " + text;
-  const auto equals = text.find('=');
-  const auto name = std::find(kQuantityNames.begin(), kQuantityNames.end(), text.substr(0, equals));
-  if (name == kQuantityNames.end() || equals == std::string::npos) {
-    std::string known;
-    for (const auto* n : kQuantityNames) known += (known.empty() ? "" : ", ") + std::string(n);
-    throw InputError(where, "no quantity is named", "write QUANTITY=MEAN[,WORST] with one of " + known);
-  }
-  const auto comma = text.find(',', equals);
-  Tolerance t;
-  t.quantity = static_cast<Quantity>(name - kQuantityNames.begin());
-  t.mean = share(text.substr(equals + 1, comma == std::string::npos ? comma : comma - equals - 1), where);
-  if (comma != std::string::npos) t.worst = share(text.substr(comma + 1), where);
-  return t;
-}
 
 // `why_not`: what keeps the profile from the record; then it is compared without.
 Comparison compared(const RecordText& text, const Catalog& catalog, const FileSource& files,
@@ -92,8 +63,6 @@ void add_compare(Program& program) {
       const DiskFiles files;
       const Catalog catalog = load_catalog(files, data);
       const std::vector<Tolerance> tolerances = tolerances_of(options->tolerances);
-      std::vector<Tolerance> tolerances;
-      for (const auto& t : options->tolerances) tolerances.push_back(tolerance(t));
       std::optional<Profile> profile;
       if (!options->profile.empty() && options->profile != "none") {
         profile = read_profile(files.read(options->profile), options->profile);

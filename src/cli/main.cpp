@@ -44,7 +44,5 @@ std::string profiles_folder() {
 
 int main(int argc, char** argv) {
   zplan::Console console{std::cout, std::cerr, shows_colours(), ::isatty(STDERR_FILENO) != 0, moves_cursor()};
-  return zplan::run_program({argv + 1, argv + argc}, data_folder(), console);
-  zplan::Console console{std::cout, std::cerr, shows_colours(), ::isatty(STDERR_FILENO) != 0};
   return zplan::run_program({argv + 1, argv + argc}, data_folder(), console, profiles_folder());
 }

@@ -47,7 +47,8 @@ void add_extreme_ranks(SimulationReport& s) {
   const auto less = [&](const Shard& a, const Shard& b) { return bound(a) < bound(b); };
   run.rank = std::min_element(all.begin(), all.end(), less)->rank;
   const auto least = run.rank == s.run.rank ? s.simulation : simulate(run, Detail::Full);
-  for (const auto* one : {&s.simulation, &least}) {
+  const Simulation& most = s.simulation;
+  for (const Simulation* one : {&most, &least}) {
     s.ranks.push_back({one->rank, one->peak.allocated, one->peak.reserved, one->smallest_capacity, one->oom.has_value()});
   }
 }
