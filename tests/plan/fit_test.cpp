@@ -41,7 +41,7 @@ TEST_CASE("a fit recovers what the measurements were made from, within its state
   int within_one = 0, within_three = 0;
   for (unsigned seed = 0; seed < 100; ++seed) {
     const Fit f = fit(wide, line.residuals(seed));
-    for (const auto& [p, truth] : {std::pair{f.parameters[0], line.a}, {f.parameters[1], line.b}}) {
+    for (const auto& [p, truth] : {std::pair{f.parameters[0], line.a}, std::pair{f.parameters[1], line.b}}) {
       REQUIRE(p.fitted());
       CHECK(p.measurements == 20);
       const double errors = std::abs(std::log(p.value / truth)) / p.relative_error;
