@@ -41,7 +41,7 @@ ProfileEntry read_entry(const JsonObject& all, const std::string& name) {
   e.name = name;
   const std::string unit = unit_of(name);
   if (unit.empty()) {
-    const auto near = nearest(name, known_names());
+    const auto near = nearest(name, known_names(), 1);
     all.fail(name, "there is no such coefficient",
              near.empty() ? "calibrate again with this zplan" : "did you mean " + one_of(near) + "?");
   }

@@ -103,7 +103,7 @@ TEST_CASE("a profile of another GPU or of other versions is refused", "[cli]") {
 TEST_CASE("a bad profile in the user's folder is remarked upon and passed over", "[cli]") {
   const Folder folder;
   std::ofstream(folder / "broken.json") << "{";
-  const Outcome o = zplan_run({"simulate", "--like", truth + "#r04"}, folder.path.string());
+  const Outcome o = zplan_run({"simulate", "--like", truth + "#r04", "--json"}, folder.path.string());
   CHECK(o.out.find("A profile is passed over: ") != std::string::npos);
   CHECK(o.out.find("the JSON text ends too early") != std::string::npos);
 }
