@@ -1,6 +1,7 @@
 #include "step/unknown_events.h"
 
 #include <string>
+#include <utility>
 
 #include "step/layer_tables.h"
 #include "step/liger_rows.h"
