@@ -200,7 +200,7 @@ std::string plan_text(const PlanReport& r, const TextStyle& style) {
   out += paragraph("Plan", paint.bold(name(best.candidate.strategy)), paint);
   out += paragraph("Time", time_line(best.candidate.time, r.best->run), paint);
   out += paragraph("Memory", verdict(s, paint) + " Chance of running out: " + percent(best.oom_probability) + "." +
-                               (best.candidate.safe ? "" : " " + paint.warn("Tight: less than the prediction's own error of " + text(r.result.budget.margin) + " is left.")), paint);
+                               (best.candidate.safe ? "" : " " + paint.warn("Tight: less than the prediction's own error of " + text(r.result.budget.margin()) + " is left.")), paint);
   out += gpu_bars(s, paint);
   out += paragraph("Host", host_line(r.best->host_peak(), r.best->host_pinned(), q.cluster), paint);
   if (best.candidate.nvme.count > 0) out += paragraph("NVMe", text(best.candidate.nvme * q.cluster.node.gpus, 0) + " a node", paint);

@@ -14,7 +14,7 @@
 namespace zplan {
 namespace {
 
-// Allocated bytes of a moment that is meant: the simulation's mean error is 0.3 %, its usual worst 2 %.
+// Allocated bytes of a moment that is meant, as far off as the simulation may be. docs/oom.md#matching
 constexpr double kSame = 0.02;
 
 double difference(Bytes a, Bytes b) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "plan/family.h"
-#include "plan/margin.h"
 #include "plan/parallel.h"
 
 namespace zplan {
@@ -194,7 +193,6 @@ Budget budget(const Run& run) {
   Budget b;
   b.device = run.gpu.memory_total;
   b.outside = outside_allocator(run).total();
-  b.margin = prediction_margin(b.device);
   return b;
 }
 

@@ -11,6 +11,7 @@
 #include "plan/axes.h"
 #include "plan/bounds.h"
 #include "plan/host_need.h"
+#include "plan/margin.h"
 #include "plan/memory_check.h"
 #include "plan/strategy.h"
 #include "spec/hardware.h"
@@ -36,9 +37,9 @@ struct Question {
 // What a GPU offers to torch's allocator, and how much of it a plan should leave.
 struct Budget {
   Bytes device, outside;
-  Bytes margin;                // the prediction's own error
   Bytes limit() const { return device - outside; }
-  Bytes safe() const { return limit() - margin; }
+  Bytes margin() const { return prediction_margin(device); }
+  Bytes safe() const { return limit() - margin(); }
 };
 Budget budget(const Run& run);
 

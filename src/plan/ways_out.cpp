@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "plan/family.h"
-#include "plan/margin.h"
 #include "plan/parallel.h"
 #include "spec/error.h"
 #include "spec/versions.h"
@@ -167,7 +166,6 @@ std::optional<WayOut> try_change(const LargeChange& c, const Question& q, const 
   const auto shard = worst_shard(c.run.model, c.run.workload, c.run.world_size);
   Budget b = budget(c.run);
   b.device = limit + b.outside;
-  b.margin = prediction_margin(b.device);
   const auto all = families(q, shard);
   if (all.empty()) return std::nullopt;
   const Bytes host = c.cluster.node.gpus * all.front().host.total();

@@ -85,7 +85,7 @@ Change cheapest_change(const Question& q, const SearchResult& result, const Grou
     if (auto c = try_one(with_world(only, world), std::to_string(world) + " of these GPUs"); !c.empty()) return c;
   }
   const auto least = least_of(only, q.base.world_size, limit);
-  const Bytes card = least.need + result.budget.outside + result.budget.margin;
+  const Bytes card = least.need + result.budget.outside + result.budget.margin();
   return {"GPUs of " + text(card, 0), least.need, std::nullopt};
 }
 
