@@ -3,38 +3,19 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "cli/program.h"
 #include "io/record_reader.h"
 #include "tests/catch.h"
+#include "tests/cli/run.h"
 
 using namespace zplan;
+using namespace zplan::testing;
 using nlohmann::json;
 
 namespace {
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-Outcome zplan_run(const std::vector<std::string>& arguments, const std::string& profiles = "") {
-  std::ostringstream out, err;
-  Console console{out, err};
-  const int code = run_program(arguments, ZPLAN_SOURCE_DIR, console, profiles);
-  return {code, out.str(), err.str()};
-}
-
-// A folder of its own, removed again.
-struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / "zplan_calibrate_test";
-  Folder() {
-    std::filesystem::remove_all(path);
-    std::filesystem::create_directories(path);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
+struct MadeFolder : Folder {
+  MadeFolder() : Folder("calibrate") { std::filesystem::create_directories(path()); }
 };
 
 const std::string truth = ZPLAN_SOURCE_DIR "/tests/truth/runs.jsonl";
@@ -55,7 +36,7 @@ json read_json(const std::string& path) {
 }  // namespace
 
 TEST_CASE("calibrate writes a profile, and predictions use it", "[cli]") {
-  const Folder folder;
+  const MadeFolder folder;
   const std::string records = folder / "some.jsonl", profile = folder / "profile.json";
   write_records(records, {"r04", "r16", "r_a03"});
   const Outcome made = zplan_run({"calibrate", records, "--out", profile});
@@ -74,8 +55,8 @@ TEST_CASE("calibrate writes a profile, and predictions use it", "[cli]") {
     if (!said.empty()) words.insert(words.end(), {"--profile", said});
     return json::parse(zplan_run(words, profiles).out);
   };
-  const json plain = with(""), used = with(profile), found = with("", folder.path.string()),
-             off = with("none", folder.path.string());
+  const json plain = with(""), used = with(profile), found = with("", folder.path()),
+             off = with("none", folder.path());
   const double bytes = written.at("coefficients").at("nccl_up_to_4_ranks").at("value");
   CHECK(used.at("outside_allocator_bytes").at("nccl") == std::llround(bytes));
   CHECK(used.at("time") != plain.at("time"));
@@ -85,7 +66,7 @@ TEST_CASE("calibrate writes a profile, and predictions use it", "[cli]") {
 }
 
 TEST_CASE("a profile of another GPU or of other versions is refused", "[cli]") {
-  const Folder folder;
+  const MadeFolder folder;
   const std::string profile = folder / "p.json";
   std::ofstream(profile) << R"({"schema": "zplan.profile/1", "gpu": "h200-sxm-141gb",
     "versions": {"deepspeed": "0.19.6", "torch": "2.11.0", "transformers": "5.17.0"}, "coefficients": {}})";
@@ -101,15 +82,15 @@ TEST_CASE("a profile of another GPU or of other versions is refused", "[cli]") {
 }
 
 TEST_CASE("a bad profile in the user's folder is remarked upon and passed over", "[cli]") {
-  const Folder folder;
+  const MadeFolder folder;
   std::ofstream(folder / "broken.json") << "{";
-  const Outcome o = zplan_run({"simulate", "--like", truth + "#r04", "--json"}, folder.path.string());
+  const Outcome o = zplan_run({"simulate", "--like", truth + "#r04", "--json"}, folder.path());
   CHECK(o.out.find("A profile is passed over: ") != std::string::npos);
   CHECK(o.out.find("the JSON text ends too early") != std::string::npos);
 }
 
 TEST_CASE("calibrate refuses what cannot be calibrated together, and nothing is written", "[cli]") {
-  const Folder folder;
+  const MadeFolder folder;
   const std::string records = folder / "mixed.jsonl", profile = folder / "profile.json";
   write_records(records, {"r04"});
   std::ifstream file(records);
@@ -129,7 +110,7 @@ TEST_CASE("calibrate refuses what cannot be calibrated together, and nothing is 
 }
 
 TEST_CASE("records that determine nothing give no profile and exit code 1", "[cli]") {
-  const Folder folder;
+  const MadeFolder folder;
   const std::string record = folder / "oom.jsonl", profile = folder / "profile.json";
   write_records(record, {"b01c37.5"});
   const Outcome o = zplan_run({"calibrate", record, "--out", profile});
@@ -140,7 +121,7 @@ TEST_CASE("records that determine nothing give no profile and exit code 1", "[cl
 }
 
 TEST_CASE("calibrate --json gives zplan.calibration/1", "[cli]") {
-  const Folder folder;
+  const MadeFolder folder;
   const std::string records = folder / "some.jsonl";
   write_records(records, {"r04"});
   const json j = json::parse(zplan_run({"calibrate", records, "--out", folder / "p.json", "--json"}).out);

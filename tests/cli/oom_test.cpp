@@ -4,21 +4,16 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "cli/program.h"
 #include "tests/catch.h"
+#include "tests/cli/run.h"
 
 using namespace zplan;
+using namespace zplan::testing;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
 
 // With a message in a file, for the configuration of record b01c37.5.
 Outcome oom(const std::string& message, std::vector<std::string> more = {}) {
@@ -27,11 +22,9 @@ Outcome oom(const std::string& message, std::vector<std::string> more = {}) {
   std::vector<std::string> arguments = {"oom", "--like", ZPLAN_SOURCE_DIR "/tests/truth/runs.jsonl#b01c37.5",
                                         "--message", file.string()};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  std::ostringstream out, err;
-  Console console{out, err};
-  const int code = run_program(arguments, ZPLAN_SOURCE_DIR, console);
+  const Outcome outcome = zplan_run(arguments);
   fs::remove(file);
-  return {code, out.str(), err.str()};
+  return outcome;
 }
 
 const std::string measured =

@@ -1,53 +1,16 @@
 // The commands end to end: what they print, write and end with.
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "cli/program.h"
 #include "tests/catch.h"
+#include "tests/cli/run.h"
 
 using namespace zplan;
+using namespace zplan::testing;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-namespace {
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-Outcome zplan_run(const std::vector<std::string>& arguments) {
-  std::ostringstream out, err;
-  Console console{out, err};
-  const int code = run_program(arguments, ZPLAN_SOURCE_DIR, console);
-  return {code, out.str(), err.str()};
-}
-
-// A folder that is there only for one test.
-class Folder {
- public:
-  explicit Folder(const std::string& name) : path_(fs::temp_directory_path() / ("zplan-" + name + "-" + std::to_string(::getpid()))) {
-    fs::remove_all(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string path() const { return path_.string(); }
-  bool has(const std::string& file) const { return fs::exists(path_ / file); }
-  std::string read(const std::string& file) const {
-    std::ifstream in(path_ / file);
-    std::ostringstream text;
-    text << in.rdbuf();
-    return text.str();
-  }
-
- private:
-  fs::path path_;
-};
-
-}  // namespace
 
 TEST_CASE("plan writes the files of the main job, and plan.json repeats what --json prints", "[cli]") {
   const Folder folder("main");

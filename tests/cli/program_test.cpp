@@ -1,28 +1,14 @@
 #include "cli/program.h"
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/catch.h"
+#include "tests/cli/run.h"
 
 using namespace zplan;
+using namespace zplan::testing;
 using nlohmann::json;
 
-namespace {
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-Outcome zplan_run(const std::vector<std::string>& arguments, const std::string& data = ZPLAN_SOURCE_DIR) {
-  std::ostringstream out, err;
-  Console console{out, err};
-  const int code = run_program(arguments, data, console);
-  return {code, out.str(), err.str()};
-}
-
-}  // namespace
 
 TEST_CASE("input errors end with code 2, one message on stderr and nothing on stdout", "[cli]") {
   const auto [arguments, error] = GENERATE(table<std::vector<std::string>, const char*>({
@@ -44,7 +30,7 @@ TEST_CASE("input errors end with code 2, one message on stderr and nothing on st
 }
 
 TEST_CASE("without its data zplan says where it should be", "[cli]") {
-  const Outcome outcome = zplan_run({"models"}, "/nowhere");
+  const Outcome outcome = zplan_run({"models"}, "", "/nowhere");
   CHECK(outcome.code == 2);
   CHECK(outcome.err == "zplan: error: /nowhere: no models/ and hardware/ here\n"
                        "  fix: set ZPLAN_DATA to the folder that holds zplan's models/ and hardware/\n");

@@ -1,11 +1,11 @@
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "cli/program.h"
 #include "tests/catch.h"
+#include "tests/cli/run.h"
 
 using namespace zplan;
+using namespace zplan::testing;
 
 TEST_CASE("zplan replay: 0 when a history is reproduced, 1 when not, 2 when it cannot be tried",
           "[cli]") {
@@ -24,9 +24,8 @@ TEST_CASE("zplan replay: 0 when a history is reproduced, 1 when not, 2 when it c
   }));
   std::vector<std::string> words{"replay"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::ostringstream out, err;
-  Console console{out, err};
   INFO(arguments.back());
-  CHECK(run_program(words, ZPLAN_SOURCE_DIR, console) == code);
-  CHECK((code == 2 ? err : out).str().find(says) != std::string::npos);
+  const Outcome outcome = zplan_run(words);
+  CHECK(outcome.code == code);
+  CHECK((code == 2 ? outcome.err : outcome.out).find(says) != std::string::npos);
 }
