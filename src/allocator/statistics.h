@@ -16,50 +16,57 @@ struct Stat {
   friend bool operator==(const Stat&, const Stat&) = default;
 };
 
-// One statistic for both pools and for each. Kept smaller than it is reported: the sum over the
-// pools and what was freed follow from the rest.
+// One statistic for both pools and for each. Kept smaller than it is reported: the sums of
+// increases follow from the rest, so that an increase, which moves peaks, has nothing else to add.
 class Counter {
  public:
   void increase(Pool pool, std::int64_t n) {
     PerPool& p = pools_[static_cast<std::size_t>(pool)];
     p.current += n;
-    p.increased += n;
     p.peak = std::max(p.peak, p.current);
-    peak_ = std::max(peak_, current());
+    current_ += n;
+    peak_ = std::max(peak_, current_);
   }
-  void decrease(Pool pool, std::int64_t n) { pools_[static_cast<std::size_t>(pool)].current -= n; }
+  void decrease(Pool pool, std::int64_t n) {
+    PerPool& p = pools_[static_cast<std::size_t>(pool)];
+    p.current -= n;
+    p.freed += n;
+    current_ -= n;
+  }
   void add(Pool pool, std::int64_t n) { n > 0 ? increase(pool, n) : decrease(pool, -n); }
 
-  std::int64_t current() const { return pools_[0].current + pools_[1].current; }
+  std::int64_t current() const { return current_; }
   std::int64_t peak() const { return peak_; }
 
   Stat all() const {
     const Stat small = of(Pool::Small), large = of(Pool::Large);
-    return {current(), peak_, small.allocated + large.allocated, small.freed + large.freed};
+    return {current_, peak_, small.allocated + large.allocated, small.freed + large.freed};
   }
   Stat of(Pool pool) const {
     const PerPool& p = pools_[static_cast<std::size_t>(pool)];
-    return {p.current, p.peak, p.increased, p.increased - (p.current - p.at_reset)};
+    return {p.current, p.peak, p.freed + (p.current - p.at_reset), p.freed};
   }
   void reset_peak() {
     for (PerPool& p : pools_) p.peak = p.current;
-    peak_ = current();
+    peak_ = current_;
   }
   void reset_accumulated() {
     for (PerPool& p : pools_) {
-      p.increased = 0;
+      p.freed = 0;
       p.at_reset = p.current;
     }
   }
   friend bool operator==(const Counter&, const Counter&) = default;
 
  private:
+  // `current` and `freed` stand apart: side by side a compiler changes both as one vector, which
+  // has to wait until an increase of `current` alone has reached the cache.
   struct PerPool {
-    std::int64_t current = 0, increased = 0, peak = 0, at_reset = 0;
+    std::int64_t current = 0, peak = 0, freed = 0, at_reset = 0;
     friend bool operator==(const PerPool&, const PerPool&) = default;
   };
   std::array<PerPool, 2> pools_;
-  std::int64_t peak_ = 0;
+  std::int64_t current_ = 0, peak_ = 0;
 };
 
 // The names are torch's: allocation counts blocks, allocated_bytes their sizes, and so on.
