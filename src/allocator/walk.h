@@ -50,36 +50,32 @@ void walk(std::span<const Event> events, CachingAllocator& allocator, Visit visi
         block = allocator.allocate(e.bytes, e.stream);
         places.set(e.block, block);
         if (!pending.empty()) drop_pending();
-        if (!visit(i, e, block)) return;
         break;
       case Action::Free:
-        block = places.of(e.block);
-        if (!visit(i, e, block)) return;
-        if (block != kNoBlock) allocator.free(block);
-        break;
       case Action::FreeRequested:
         block = places.of(e.block);
-        if (!visit(i, e, block)) return;
-        if (block == kNoBlock) break;
-        allocator.free_requested(block);
-        pending.push_back(e.block);
         break;
       case Action::FreeCompleted:
-        if (block = places.of(e.block); block != kNoBlock) {
-          allocator.free_completed(block);
+        if (const BlockIndex freed = places.of(e.block); freed != kNoBlock) {
+          allocator.free_completed(freed);
           pending.erase(std::find(pending.begin(), pending.end(), e.block));
           places.set(e.block, kNoBlock);
         }
-        if (!visit(i, e, kNoBlock)) return;
         break;
       case Action::EmptyCache:
         allocator.empty_cache();
         drop_pending();
-        if (!visit(i, e, kNoBlock)) return;
         break;
       case Action::Mark:
-        if (!visit(i, e, kNoBlock)) return;
         break;
+    }
+    if (!visit(i, e, block)) return;
+    if (block == kNoBlock) continue;
+    if (e.action == Action::Free) {
+      allocator.free(block);
+    } else if (e.action == Action::FreeRequested) {
+      allocator.free_requested(block);
+      pending.push_back(e.block);
     }
   }
 }
