@@ -1,5 +1,5 @@
 // Requests and frees: search, split, merge. What the device gives and takes is in device_memory.cpp
-// and expandable_segments.cpp.
+// and expandable_segments.cpp. Steps with one caller are inline.
 #include "allocator/caching_allocator.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@ namespace zplan {
 CachingAllocator::CachingAllocator(const AllocatorOptions& options) {
   set_options(options);
   know_stream(0);
+  blocks_.emplace_back().state = BlockState::Allocated;  // kNoBlock
 }
 
 void CachingAllocator::set_options(const AllocatorOptions& options) {
@@ -33,7 +34,7 @@ void CachingAllocator::know_stream(StreamId stream) {
 }
 
 BlockIndex CachingAllocator::new_block() {
-  if (unused_.empty()) {
+  if (unused_.empty()) [[unlikely]] {
     blocks_.emplace_back();
     return static_cast<BlockIndex>(blocks_.size() - 1);
   }
@@ -75,7 +76,7 @@ bool CachingAllocator::would_fit(std::int64_t bytes, StreamId stream) const {
   return list < free_.size() && best_fit(free_[list], size) != kNone;
 }
 
-std::size_t CachingAllocator::best_fit(const FreeList& list, std::int64_t size) const {
+inline std::size_t CachingAllocator::best_fit(const FreeList& list, std::int64_t size) const {
   const std::size_t position = list.lower_bound(size);
   if (position == list.size()) return kNone;
   return plain_search_ ? position : best_fit_with_options(list, position, size);
@@ -84,7 +85,7 @@ std::size_t CachingAllocator::best_fit(const FreeList& list, std::int64_t size) 
 // What a block could become by mapping the pages behind it.
 std::int64_t CachingAllocator::growth(BlockIndex index) const {
   const Block& b = block(index);
-  const bool grows = b.next != kNoBlock && !block(b.next).mapped;
+  const bool grows = !block(b.next).mapped();
   return b.size + (grows ? block(b.next).size : 0);
 }
 
@@ -130,9 +131,7 @@ BlockIndex CachingAllocator::split_front(BlockIndex index, std::int64_t size) {
   front.reservation = rest.reservation;
   front.stream = rest.stream;
   front.pool = rest.pool;
-  front.pending = false;
-  front.mapped = true;
-  if (front.prev != kNoBlock) at(front.prev).next = made;
+  at(front.prev).next = made;
   rest.prev = made;
   rest.address += size;
   rest.size -= size;
@@ -148,7 +147,8 @@ BlockIndex CachingAllocator::split_front(BlockIndex index, std::int64_t size) {
   return made;
 }
 
-BlockIndex CachingAllocator::take_free(FreeList& list, std::size_t position, std::int64_t size) {
+inline BlockIndex CachingAllocator::take_free(FreeList& list, std::size_t position,
+                                              std::int64_t size) {
   const BlockIndex index = list[position].block();
   const Block& b = block(index);
   if (should_split(b.pool, b.size, size)) {
@@ -164,9 +164,9 @@ BlockIndex CachingAllocator::take_free(FreeList& list, std::size_t position, std
   return index;
 }
 
-void CachingAllocator::hand_out(BlockIndex index, std::int64_t bytes) {
+inline void CachingAllocator::hand_out(BlockIndex index, std::int64_t bytes) {
   Block& b = at(index);
-  b.allocated = true;
+  b.state = BlockState::Allocated;
   b.requested = bytes;
   log(TraceAction::Alloc, b.stream, b.address, bytes);
   statistics_.allocation.increase(b.pool, 1);
@@ -177,9 +177,8 @@ void CachingAllocator::hand_out(BlockIndex index, std::int64_t bytes) {
   if (b.size >= options_.max_split_size) statistics_.oversize_allocations.increase(b.pool, 1);
 }
 
-void CachingAllocator::program_frees(Block& b) {
-  assert(b.allocated);
-  b.allocated = false;
+inline void CachingAllocator::program_frees(Block& b) {
+  assert(b.state == BlockState::Allocated);
   statistics_.allocation.decrease(b.pool, 1);
   statistics_.allocated_bytes.decrease(b.pool, b.size);
   log(TraceAction::FreeRequested, b.stream, b.address, b.requested);
@@ -193,7 +192,7 @@ void CachingAllocator::free(BlockIndex index) {
 
 void CachingAllocator::free_requested(BlockIndex index) {
   program_frees(at(index));
-  at(index).pending = true;
+  at(index).state = BlockState::Pending;
   pending_.push_back(index);
 }
 
@@ -201,27 +200,20 @@ void CachingAllocator::free_completed(BlockIndex index) {
   const auto found = std::find(pending_.begin(), pending_.end(), index);
   assert(found != pending_.end());
   pending_.erase(found);
-  at(index).pending = false;
   make_free(index);
 }
 
-bool CachingAllocator::mergeable(const Block& b, BlockIndex neighbour) const {
-  if (neighbour == kNoBlock) return false;
-  const Block& n = block(neighbour);
-  return !n.allocated && !n.pending && n.mapped == b.mapped;
-}
-
-// `from` disappears into its mergeable neighbour `into`. Returns its size.
+// `from` disappears into its neighbour `into`. Returns its size.
 std::int64_t CachingAllocator::merge(BlockIndex into, BlockIndex from) {
   Block& b = at(into);
   const Block& source = block(from);
   if (b.prev == from) {
     b.address = source.address;
     b.prev = source.prev;
-    if (b.prev != kNoBlock) at(b.prev).next = into;
+    at(b.prev).next = into;
   } else {
     b.next = source.next;
-    if (b.next != kNoBlock) at(b.next).prev = into;
+    at(b.next).prev = into;
   }
   b.size += source.size;
   delete_block(from);
@@ -241,18 +233,19 @@ void CachingAllocator::make_free(BlockIndex index) {
   statistics_.requested_bytes.decrease(pool, b.requested);
   std::int64_t splits = 0, split_bytes = 0;
   std::size_t place = kNone;
-  if (mergeable(b, b.prev)) {
+  if (block(b.prev).state == BlockState::Free) {
     place = list.find(entry(b.prev));
     split_bytes -= merge(index, b.prev);
     splits -= 1;
   }
-  if (mergeable(b, b.next)) {
+  if (block(b.next).state == BlockState::Free) {
     const std::size_t next_place = list.find(entry(b.next));
     split_bytes -= merge(index, b.next);
     splits -= 1;
     if (place != kNone) list.erase_at(next_place);
     place = place == kNone ? next_place : place - (next_place < place);
   }
+  b.state = BlockState::Free;
   b.searches = searches_[static_cast<std::size_t>(pool)];
   if (place != kNone) {
     list.replace_at(place, entry(index), tie_order());
@@ -269,5 +262,7 @@ void CachingAllocator::make_free(BlockIndex index) {
 }
 
 void CachingAllocator::empty_cache() { release_cached(); }
+
+void CachingAllocator::write_line(const TraceEntry& entry) { trace_->push_back(entry); }
 
 }  // namespace zplan

@@ -21,6 +21,13 @@
 
 namespace zplan {
 
+enum class BlockState : std::uint8_t {
+  Allocated,  // handed out
+  Pending,    // freed by the program, still used by another stream
+  Free,
+  Unmapped,  // address range of an expandable segment without memory
+};
+
 // A piece of a segment. The pieces of a segment form a chain in address order. One cache line.
 struct alignas(64) Block {
   std::int64_t address = 0, size = 0;
@@ -32,14 +39,12 @@ struct alignas(64) Block {
   std::int32_t reservation = -1;  // the expandable segment it belongs to, or none
   StreamId stream = 0;
   Pool pool = Pool::Small;
-  bool allocated = false;  // handed out
-  bool pending = false;    // freed by the program, still used by another stream
-  bool mapped = true;      // false: address range of an expandable segment without memory
+  BlockState state = BlockState::Free;
   bool split() const { return prev != kNoBlock || next != kNoBlock; }
   bool expandable() const { return reservation >= 0; }
+  bool in_use() const { return state == BlockState::Allocated || state == BlockState::Pending; }
+  bool mapped() const { return state != BlockState::Unmapped; }
 };
-
-enum class BlockState : std::uint8_t { Allocated, Pending, Free };
 
 struct BlockView {
   std::int64_t size = 0, requested = 0;
@@ -125,8 +130,10 @@ class CachingAllocator {
   }
   FreeEntry entry(BlockIndex index) const { return {block(index).size, index}; }
   void log(TraceAction action, StreamId stream, std::int64_t address, std::int64_t size) {
-    if (trace_) trace_->push_back({action, stream, address, size});
+    if (trace_) write_line({action, stream, address, size});
   }
+  // Apart, or every caller would carry the code that makes room for a line.
+  void write_line(const TraceEntry& entry);
   // Which of two blocks of the same size is used first.
   auto tie_order() const {
     return [this](BlockIndex a, BlockIndex b) { return tie(block(a)) < tie(block(b)); };
@@ -150,7 +157,6 @@ class CachingAllocator {
   // free
   void program_frees(Block& b);
   void make_free(BlockIndex index);
-  bool mergeable(const Block& b, BlockIndex neighbour) const;
   std::int64_t merge(BlockIndex into, BlockIndex from);
 
   // device memory
@@ -180,7 +186,7 @@ class CachingAllocator {
   bool plain_search_ = true;     // neither expandable blocks nor max_split_size can matter
   bool count_searches_ = false;  // collection is possible
   Statistics statistics_;
-  std::vector<Block> blocks_;
+  std::vector<Block> blocks_;       // the first is kNoBlock: what borders a segment, never free
   std::vector<BlockIndex> unused_;  // places in blocks_ to use again
   std::vector<FreeList> free_;      // by list_index; the order is PyTorch's set order
   std::vector<std::vector<BlockIndex>> unmapped_;  // by list_index, ascending addresses

@@ -44,7 +44,7 @@ BlockIndex CachingAllocator::reserve(Pool pool, std::int64_t size, StreamId stre
   b.reservation = static_cast<std::int32_t>(place_of - reservations_.begin());
   b.stream = stream;
   b.pool = pool;
-  b.mapped = false;
+  b.state = BlockState::Unmapped;
   const BlockIndex index = new_block(b);
   add_unmapped(index);
   return index;
@@ -53,9 +53,7 @@ BlockIndex CachingAllocator::reserve(Pool pool, std::int64_t size, StreamId stre
 // The lowest run of free and unmapped blocks that is long enough, ending the search at each
 // unmapped one: a free block right before it belongs to the run.
 BlockIndex CachingAllocator::find_run(Pool pool, std::int64_t size, StreamId stream) {
-  const auto usable = [&](BlockIndex i) {
-    return i != kNoBlock && !block(i).allocated && !block(i).pending;
-  };
+  const auto usable = [&](BlockIndex i) { return !block(i).in_use(); };
   for (const BlockIndex hole : unmapped_[list_index(pool, stream)]) {
     const BlockIndex first = usable(block(hole).prev) ? block(hole).prev : hole;
     std::int64_t sum = 0;
@@ -80,15 +78,15 @@ bool CachingAllocator::map(BlockIndex index, std::int64_t bytes) {
     rest.prev = index;
     if (options_.rules.tie_break == TieBreak::BlockCounter) rest.counter = ++counter_;
     const BlockIndex made = new_block(rest);
-    if (rest.next != kNoBlock) at(rest.next).prev = made;
+    at(rest.next).prev = made;
     at(index).next = made;
     at(index).size = mapped;
     add_unmapped(made);
   }
-  at(index).mapped = true;
+  at(index).state = BlockState::Free;
   const std::int64_t address = block(index).address;
   for (const BlockIndex neighbour : {block(index).prev, block(index).next}) {
-    if (!mergeable(block(index), neighbour)) continue;
+    if (block(neighbour).state != BlockState::Free) continue;
     free_list(at(index)).erase(entry(neighbour));
     merge(index, neighbour);
   }
@@ -102,12 +100,12 @@ bool CachingAllocator::map(BlockIndex index, std::int64_t bytes) {
 
 BlockIndex CachingAllocator::expandable_alloc(Pool pool, std::int64_t size, StreamId stream) {
   BlockIndex run = find_run(pool, size, stream);
-  if (!block(run).mapped && !map(run, std::min(size, block(run).size))) return kNoBlock;
+  if (!block(run).mapped() && !map(run, std::min(size, block(run).size))) return kNoBlock;
   while (block(run).size < size) {
     // The neighbour is unmapped, or it would have merged. What was mapped so far stays, should this
     // fail.
     const BlockIndex next = block(run).next;
-    assert(next != kNoBlock && !block(next).mapped);
+    assert(!block(next).mapped());
     if (!map(next, std::min(size - block(run).size, block(next).size))) return kNoBlock;
     run = next;
   }
@@ -136,17 +134,17 @@ void CachingAllocator::unmap_free_pages(BlockIndex index) {
     part.next = next;
     if (options_.rules.tie_break == TieBreak::BlockCounter) part.counter = ++counter_;
     const BlockIndex made = new_block(part);
-    if (prev != kNoBlock) at(prev).next = made;
-    if (next != kNoBlock) at(next).prev = made;
+    at(prev).next = made;
+    at(next).prev = made;
     list.insert(entry(made), tie_order());
   };
   if (from < low) cut(from, low - from, block(index).prev, index);
   if (high < to) cut(high, to - high, index, block(index).next);
   at(index).address = base + low;
   at(index).size = high - low;
-  at(index).mapped = false;
+  at(index).state = BlockState::Unmapped;
   for (const BlockIndex neighbour : {block(index).prev, block(index).next}) {
-    if (neighbour == kNoBlock || block(neighbour).mapped) continue;
+    if (block(neighbour).mapped()) continue;
     remove_unmapped(neighbour);
     merge(index, neighbour);
   }

@@ -13,9 +13,9 @@
 
 namespace zplan {
 
-// A block by its place in the allocator's table.
+// A block by its place in the allocator's table. The first place is no block's.
 using BlockIndex = std::int32_t;
-inline constexpr BlockIndex kNoBlock = -1;
+inline constexpr BlockIndex kNoBlock = 0;
 
 // A free block's size and place in one word, size first. Bounds: 1 TiB, 16 million blocks.
 class FreeEntry {

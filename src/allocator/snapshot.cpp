@@ -5,20 +5,12 @@
 #include "allocator/caching_allocator.h"
 
 namespace zplan {
-namespace {
-
-BlockState state_of(const Block& b) {
-  if (b.allocated) return BlockState::Allocated;
-  return b.pending ? BlockState::Pending : BlockState::Free;
-}
-
-}  // namespace
 
 std::vector<BlockIndex> CachingAllocator::heads() const {
   std::vector<bool> unused(blocks_.size());
   for (const BlockIndex index : unused_) unused[static_cast<std::size_t>(index)] = true;
   std::vector<BlockIndex> heads;
-  for (std::size_t i = 0; i < blocks_.size(); ++i)
+  for (std::size_t i = 1; i < blocks_.size(); ++i)
     if (!unused[i] && blocks_[i].prev == kNoBlock) heads.push_back(static_cast<BlockIndex>(i));
   std::sort(heads.begin(), heads.end(),
             [&](BlockIndex a, BlockIndex b) { return block(a).address < block(b).address; });
@@ -31,14 +23,14 @@ std::vector<SegmentView> CachingAllocator::snapshot() const {
     bool open = false;  // the block before this one belongs to the same run
     for (BlockIndex i = head; i != kNoBlock; i = block(i).next) {
       const Block& b = block(i);
-      if (!b.mapped) {
+      if (!b.mapped()) {
         open = false;
         continue;
       }
       if (!open) segments.push_back({b.address, 0, b.stream, b.pool, b.expandable(), {}});
       open = true;
       segments.back().size += b.size;
-      segments.back().blocks.push_back({b.size, b.requested, state_of(b)});
+      segments.back().blocks.push_back({b.size, b.requested, b.state});
     }
   }
   return segments;
@@ -62,20 +54,17 @@ std::string CachingAllocator::check() const {
       if (b.stream != first.stream || b.pool != first.pool) return "streams or pools mixed" + at;
       if (b.next != kNoBlock && block(b.next).prev != i) return "a broken chain" + at;
       end += b.size;
-      const bool is_free = !b.allocated && !b.pending && b.mapped;
-      if (is_free && b.next != kNoBlock) {
-        const Block& next = block(b.next);
-        if (!next.allocated && !next.pending && next.mapped)
-          return "free neighbours not merged" + at;
-      }
-      if (!b.mapped) {
+      const bool is_free = b.state == BlockState::Free;
+      if (is_free && block(b.next).state == BlockState::Free)
+        return "free neighbours not merged" + at;
+      if (!b.mapped()) {
         holes += 1;
         continue;
       }
       mapped += b.size;
-      if (b.allocated) live += b.size;
-      if (b.pending) waiting += b.size;
-      if (b.allocated || b.pending) requested += b.requested;
+      if (b.state == BlockState::Allocated) live += b.size;
+      if (b.state == BlockState::Pending) waiting += b.size;
+      if (b.in_use()) requested += b.requested;
       if (!is_free) continue;
       free_blocks += 1;
       if (!b.split() || b.expandable()) continue;
@@ -90,7 +79,7 @@ std::string CachingAllocator::check() const {
   for (const FreeList& list : free_) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       const Block& b = block(list[i].block());
-      if (b.allocated || b.pending || !b.mapped) return "a block in use is in a free list";
+      if (b.state != BlockState::Free) return "a block in use is in a free list";
       if (list[i].size() != b.size) return "a stale key in a free list";
       if (i > 0 && !ordered(list[i - 1], list[i])) return "a free list out of order";
     }
