@@ -150,13 +150,14 @@ BlockIndex CachingAllocator::split_front(BlockIndex index, std::int64_t size) {
 inline BlockIndex CachingAllocator::take_free(FreeList& list, std::size_t position,
                                               std::int64_t size) {
   const BlockIndex index = list[position].block();
-  const Block& b = block(index);
-  if (should_split(b.pool, b.size, size)) {
+  // Whether it is split is known before the block is read.
+  if (should_split(pool_of(size), list[position].size(), size)) {
     const BlockIndex front = split_front(index, size);
-    list.replace_at(position, entry(index), tie_order());
+    list.shrink_at(position, entry(index), tie_order());
     return front;
   }
   list.erase_at(position);
+  const Block& b = block(index);
   if (b.split() && !b.expandable()) {
     statistics_.inactive_split_bytes.decrease(b.pool, b.size);
     statistics_.inactive_split.decrease(b.pool, 1);
@@ -248,7 +249,7 @@ void CachingAllocator::make_free(BlockIndex index) {
   b.state = BlockState::Free;
   b.searches = searches_[static_cast<std::size_t>(pool)];
   if (place != kNone) {
-    list.replace_at(place, entry(index), tie_order());
+    list.grow_at(place, entry(index), tie_order());
   } else {
     list.insert(entry(index), tie_order());
   }

@@ -115,8 +115,8 @@ void CachingAllocator::collect_garbage() {
   const auto age = [&](const Block& b) { return searches_[pool] - b.searches; };
   std::int64_t ages = 0, count = 0;
   for (std::size_t i = pool; i < free_.size(); i += 2)
-    for (const FreeEntry e : free_[i]) {
-      const Block& b = block(e.block());
+    for (std::size_t k = 0; k < free_[i].size(); ++k) {
+      const Block& b = block(free_[i][k].block());
       if (b.split() || b.expandable()) continue;
       ages += age(b);
       count += 1;
