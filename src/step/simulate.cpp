@@ -1,9 +1,7 @@
 #include "step/simulate.h"
 
-#include <utility>
-
 #include "step/bf16_optimizer.h"
-#include "step/interpreter.h"
+#include "step/training.h"
 #include "step/zero0.h"
 #include "step/zero12.h"
 #include "step/zero3.h"
@@ -12,80 +10,10 @@ namespace zplan {
 namespace {
 
 template <class Engine>
-SimulatedHistory train(const Run& run, const Script& script, Recorder& recorder, Engine& engine) {
-  Interpreter interpreter(script, recorder, run.gpu.cublas_workspace);
-  const auto layers = run.model.layers;
-  interpreter.resize(layers);
-  const auto kind = [&](std::int64_t l) -> const LayerScript& {
-    const bool frozen = run.workload.finetune == Finetune::Freeze && !run.workload.recompute.any();
-    if (frozen && l <= run.workload.freeze_layers) {
-      return l < run.workload.freeze_layers ? script.frozen[l == 0] : script.lowest[l == 0];
-    }
-    if (script.has_top && l + 1 == layers) return script.top[l == 0][run.workload.recompute.at(l)];
-    return script.layers[l == 0][run.workload.recompute.at(l)];
-  };
-  // The first tensor of the process opens the small pool.
-  const auto first = recorder.allocate(4, recorder.label("first tensor of the process", Component::Workspace));
-  recorder.free(first);
-  recorder.mark(Phase::Start);
-  engine.load();
-  recorder.mark(Phase::Load);
-  engine.init();
-  recorder.mark(Phase::Init);
-  Accumulation at;
-  at.micro_steps = run.ds.gradient_accumulation_steps;
-  const bool keeps_losses = run.versions.switches.engine_keeps_losses;
-  const auto losses_label = recorder.label("mean loss of the engine", Component::LogitsLoss);
-  BlockId losses = -1;
-  const auto ids = recorder.label("input ids", Component::Activations);
-  recorder.allocate(8 * run.tokens(), ids);
-  for (at.step = 0; at.step < run.steps; ++at.step) {
-    for (at.micro_step = 0; at.micro_step < at.micro_steps; ++at.micro_step) {
-      engine.before_forward(at);
-      interpreter.run(script.forward_begin, 0, engine);
-      for (std::int64_t l = 0; l < layers; ++l) interpreter.run(kind(l).forward, l, engine);
-      interpreter.run(script.forward_end, layers, engine);
-      recorder.mark(Phase::Forward, at.step, at.micro_step);
-      interpreter.run(script.backward_prologue, layers, engine);
-      if (keeps_losses) {  // ENG:_backward_prologue, self.losses: the mean loss, summed over the micro-steps
-        const auto mean = recorder.allocate(4, losses_label);
-        if (losses >= 0) {
-          const auto sum = recorder.allocate(4, losses_label);
-          recorder.free(losses);
-          recorder.free(mean);
-          losses = sum;
-        } else {
-          losses = mean;
-        }
-      }
-      engine.before_backward(at);
-      interpreter.run(script.backward_begin, layers, engine);
-      for (std::int64_t l = layers; l-- > 0;) interpreter.run(kind(l).backward, l, engine);
-      interpreter.run(script.backward_end, layers, engine);
-      engine.after_backward(at);
-      engine.drop_graph();
-      interpreter.run(script.backward_return, layers, engine);
-      recorder.mark(Phase::Backward, at.step, at.micro_step);
-      engine.step(at);
-      if (at.boundary() && losses >= 0) recorder.free(std::exchange(losses, -1));
-      recorder.mark(Phase::Step, at.step, at.micro_step);
-    }
-  }
-  if (run.workload.eval_after) {
-    at.micro_step = 0;
-    engine.before_forward(at);
-    interpreter.run(script.forward_begin, 0, engine);
-    for (std::int64_t l = 0; l < layers; ++l) interpreter.run(script.eval_layer[l == 0], l, engine);
-    interpreter.run(script.eval_end, layers, engine);
-    recorder.mark(Phase::Eval);
-  }
-  return recorder.take();
-}
-
-template <class Engine>
 SimulatedHistory train_with(const Run& run, const Script& script, Recorder& recorder) {
   Engine engine(run, script, recorder);
-  return train(run, script, recorder, engine);
+  train(run, script, recorder, engine);
+  return recorder.take();
 }
 
 }  // namespace

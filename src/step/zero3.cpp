@@ -208,7 +208,6 @@ void Zero3::enter_forward(std::int32_t module, bool recompute) {
 void Zero3::before_forward(const Accumulation& at) {
   micro_step_ = at.micro_step;
   boundary_ = at.boundary();
-  coordinator_.reset_step();
 }
 
 // S3:reduce_independent_p_g_buckets_and_remove_grads, __add_grad_to_ipg_bucket.
@@ -341,7 +340,11 @@ void Zero3::drop_partition(std::int64_t bytes) {
 void Zero3::after_backward(const Accumulation&) {
   reduce_bucket();
   recorder_.synchronize();  // reduce_and_partition_stream.synchronize()
+}
+
+void Zero3::drop_graph() {
   if (run_.versions.switches.release_backward_leftovers) coordinator_.release_backward_leftovers();
+  coordinator_.drop_graph();
 }
 
 void Zero3::overflow_check() {
@@ -414,9 +417,13 @@ void Zero3::combine_norms(const char* groups) {
   scalars_.play((invalid + "-any").c_str());
 }
 
+// S3:_pre_step, _partition_all_parameters.
+void Zero3::pre_step(const Accumulation& at) {
+  if (at.boundary()) coordinator_.release_all();
+}
+
 void Zero3::step(const Accumulation& at) {
   if (!at.boundary()) return;
-  coordinator_.release_all();
   if (run_.ds.precision == Precision::Fp16) overflow_check();
   if (offloaded()) {
     offloaded_norms();
@@ -430,16 +437,23 @@ void Zero3::step(const Accumulation& at) {
   for (std::size_t g = 0; g < groups_.size(); ++g) step_sub_group(groups_[g], static_cast<std::int64_t>(g));
   for (const auto block : offloaded_norms_) recorder_.free(block);  // reset_cpu_buffers
   offloaded_norms_.clear();
+}
+
+// S3:_post_step.
+void Zero3::post_step(const Accumulation& at) {
+  if (!at.boundary()) return;
   coordinator_.gather_persistent(true);
   recorder_.synchronize();
   coordinator_.drop_secondary();
-  if (!offloaded()) {
-    for (std::size_t g = 0; g < groups_.size(); ++g) scalars_.play(("-norm" + std::to_string(g)).c_str());
-    scalars_.play("-scaled");
-    if (at.step > 0) {  // the engine keeps the last one until the step returns
-      scalars_.play("-global_grad_norm");
-      scalars_.rename("global_grad_norm_now", "global_grad_norm");
-    }
+}
+
+void Zero3::step_returns(const Accumulation& at) {
+  if (!at.boundary() || offloaded()) return;
+  for (std::size_t g = 0; g < groups_.size(); ++g) scalars_.play(("-norm" + std::to_string(g)).c_str());
+  scalars_.play("-scaled");
+  if (at.step > 0) {  // the engine keeps the last one until the step returns
+    scalars_.play("-global_grad_norm");
+    scalars_.rename("global_grad_norm_now", "global_grad_norm");
   }
 }
 

@@ -20,16 +20,20 @@ class Zero3 {
   void load();
   void init();
   void before_forward(const Accumulation& at);
+  void start_forward() { coordinator_.reset_step(); }
   void before_backward(const Accumulation&) {}
   void gradient(std::int32_t parameter, BlockId block);
   void enter_forward(std::int32_t module, bool recompute);
   void leave_forward(std::int32_t module, bool recompute) { coordinator_.release(module, true, recompute || keeps_views(module)); }
   void drop_weight(std::int32_t module) { coordinator_.drop_held(module); }
-  void drop_graph() { coordinator_.drop_graph(); }
+  void drop_graph();
   void enter_backward(std::int32_t module) { coordinator_.fetch(module, false, false); }
   void leave_backward(std::int32_t module) { coordinator_.release(module, false, false); }
   void after_backward(const Accumulation& at);
+  void pre_step(const Accumulation& at);
   void step(const Accumulation& at);
+  void post_step(const Accumulation& at);
+  void step_returns(const Accumulation& at);
 
  private:
   struct SubGroup {
