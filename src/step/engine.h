@@ -8,8 +8,8 @@
 //   enter_forward / leave_forward / enter_backward / leave_backward (module)   nn.Module hooks
 //   drop_weight(module), drop_graph()    backward no longer holds a weight, or the graph of the micro-step
 //   pre_step(), post_step()              around step()
-// A side acts on its own calls alone and never asks what the other has done.
-// One file per engine: zero0, bf16_optimizer, zero12, zero3.
+// A side acts on its own calls alone and never asks what the other has done: peaks are composed from both
+// (docs/memory-model.md#composed-peaks). One file per engine: zero0, bf16_optimizer, zero12, zero3.
 #pragma once
 
 #include <cstdint>
