@@ -145,7 +145,7 @@ Json assumptions_json(const std::vector<Assumption>& assumptions) {
 // The strategy itself: what the user would have to say to get it.
 Json strategy_json(const Strategy& s, const Question& q) {
   const Run run = applied(s, q.base);
-  return {{"name", name(s)}, {"stage", s.ds.zero.stage}, {"offload", group_name(s.ds.zero.stage, offload_of(s.ds.zero))},
+  return {{"name", name(s)}, {"stage", s.ds.zero.stage}, {"offload", offload_word(offload_of(s.ds.zero))},
           {"micro_batch", s.ds.train_micro_batch_size_per_gpu}, {"grad_accum", s.ds.gradient_accumulation_steps},
           {"recompute", recompute_name(s.workload.recompute)}, {"kernels", kernels_json(s.workload.kernels)},
           {"alloc_conf", run.alloc_conf}, {"departures", departures(s)}, {"ds_config", ds_config_json(run)}};

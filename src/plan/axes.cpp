@@ -52,14 +52,11 @@ bool truth(const std::string& text, const std::string& where) {
 }
 
 Offload offload_named(const std::string& text, const std::string& where) {
-  const std::map<std::string, Offload> names = {{"none", Offload::None}, {"optimizer", Offload::Optimizer},
-                                                {"optimizer+param", Offload::OptimizerAndParameters},
-                                                {"nvme", Offload::Nvme}};
-  const auto it = names.find(text);
-  if (it == names.end()) {
+  const auto it = std::find(offload_words.begin(), offload_words.end(), text);
+  if (it == offload_words.end()) {
     throw InputError(where, "'" + text + "' is no kind of offload", "write none, optimizer, optimizer+param or nvme");
   }
-  return it->second;
+  return static_cast<Offload>(it - offload_words.begin());
 }
 
 std::int64_t recompute_every(const std::string& text, const std::string& where) {
@@ -67,6 +64,15 @@ std::int64_t recompute_every(const std::string& text, const std::string& where) 
   if (text == "full") return 1;
   if (text.rfind("every-", 0) == 0) return whole_number(text.substr(6), where);
   throw InputError(where, "'" + text + "' is no kind of recomputation", "write none, full or every-N");
+}
+
+// Whether overlap_comm departs from the stage's default; nothing reads it in stage 0.
+std::vector<bool> overlaps(int stage, const Axes& axes) {
+  if (stage == 0) return {axes.other_overlap.front()};
+  if (axes.overlap_comm.empty()) return axes.other_overlap;
+  std::vector<bool> other;
+  for (const bool on : axes.overlap_comm) other.push_back(on != (stage == 3));
+  return other;
 }
 
 }  // namespace
@@ -102,6 +108,7 @@ void fix_axis(Axes& axes, const std::string& assignment) {
       {"stage3_param_persistence_threshold", &axes.persistence}};
   const std::map<std::string, std::vector<bool>*> switches = {{"expandable_segments", &axes.expandable_segments},
                                                               {"stage3_allgather_sequential", &axes.sequential},
+                                                              {"overlap_comm", &axes.overlap_comm},
                                                               {"fused_loss", &axes.fused_loss}};
   if (const auto it = numbers.find(key); it != numbers.end()) {
     *it->second = {whole_number(value, where)};
@@ -126,7 +133,7 @@ void fix_axis(Axes& axes, const std::string& assignment) {
 KnobGrid::KnobGrid(const Axes& a, int stage)
     : stage_(stage),
       expandable_(a.expandable_segments),
-      other_overlap_(stage == 0 ? std::vector<bool>{a.other_overlap.front()} : a.other_overlap),
+      other_overlap_(overlaps(stage, a)),
       sequential_(if_stage3(stage, a.sequential)),
       buckets_(stage == 0 ? std::vector<std::int64_t>{a.reduce_buckets.front()} : a.reduce_buckets),
       sub_groups_(if_stage3(stage, a.sub_groups)),

@@ -23,6 +23,7 @@ struct Axes {
   // Knobs within a family: most of them move memory, and time only a little.
   std::vector<bool> expandable_segments{false, true};
   std::vector<bool> other_overlap{false, true};     // overlap_comm as DeepSpeed's default for the stage, or not
+  std::vector<bool> overlap_comm;                   // the same in so many words, for every stage; empty: other_overlap
   std::vector<std::int64_t> reduce_buckets{500'000'000, 200'000'000, 50'000'000, 16'000'000};
   std::vector<std::int64_t> sub_groups{1'000'000'000, 300'000'000, 100'000'000, 30'000'000};
   std::vector<std::int64_t> max_live{1'000'000'000, 300'000'000, 100'000'000};

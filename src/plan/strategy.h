@@ -1,8 +1,10 @@
 // One choice of everything that a plan may choose, and how it is told from others.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "spec/ds_config.h"
 #include "spec/run.h"
@@ -12,6 +14,8 @@ namespace zplan {
 
 // Where optimizer states and parameters live. Nvme: both on disk (ZeRO-Infinity).
 enum class Offload : std::uint8_t { None, Optimizer, OptimizerAndParameters, Nvme };
+inline constexpr std::array<std::string_view, 4> offload_words{"none", "optimizer", "optimizer+param", "nvme"};
+inline std::string offload_word(Offload offload) { return std::string(offload_words[static_cast<std::size_t>(offload)]); }
 Offload offload_of(const ZeroConfig& zero);
 void set_offload(ZeroConfig& zero, Offload offload);
 

@@ -65,6 +65,20 @@ TEST_CASE("--fix pins a choice", "[cli]") {
   const json plan = json::parse(r.out);
   CHECK(plan["best"]["strategy"]["stage"] == 2);
   CHECK(plan["best"]["strategy"]["micro_batch"] == 2);
+  for (const std::string offload : {"none", "optimizer", "optimizer+param"}) {
+    const auto fixed = zplan_run({"--model", "qwen3-0.6b", "--gpus", "4xA100-40G", "--fix", "offload=" + offload, "--fix",
+                                  "stage=3", "--no-files", "--json"});
+    REQUIRE(fixed.code == 0);
+    CHECK(json::parse(fixed.out)["best"]["strategy"]["offload"] == offload);
+  }
+  for (const auto* stage : {"stage=2", "stage=3"}) {  // whose defaults differ
+    for (const bool on : {false, true}) {
+      const auto fixed = zplan_run({"--model", "qwen3-0.6b", "--gpus", "4xA100-40G", "--fix", stage, "--fix",
+                                    std::string("overlap_comm=") + (on ? "true" : "false"), "--no-files", "--json"});
+      REQUIRE(fixed.code == 0);
+      CHECK(json::parse(fixed.out)["best"]["strategy"]["ds_config"]["zero_optimization"]["overlap_comm"] == on);
+    }
+  }
 }
 
 TEST_CASE("simulate --like takes a record's inputs; its limit decides", "[cli]") {
