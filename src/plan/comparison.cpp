@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "plan/timed_run.h"
 #include "spec/error.h"
 
 namespace zplan {
@@ -71,10 +72,10 @@ void compare_host(const Record& record, Comparison& c) {
 }
 
 void compare_time(const Record& record, const TimeCoefficients& coefficients, Comparison& c) {
-  if (record.loop_step_seconds.empty() || !record.machine) return;
+  const auto measured = whole_step(record);
+  if (!measured || !record.machine) return;
   c.time = predict_step_time(record.run, *record.machine, coefficients);
-  // The first steps record the parameter trace and grow the allocator.
-  set(c, Quantity::StepSeconds, record.loop_step_seconds.back().count, c.time->total().count);
+  set(c, Quantity::StepSeconds, measured->count, c.time->total().count);
 }
 
 std::string percent(double x) {

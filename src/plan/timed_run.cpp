@@ -39,7 +39,7 @@ TimedRun read(const Record& r) {
     if (p.phase == "backward") set_positive(t.backward_s, *p.seconds);
     if (p.phase == "step") set_positive(t.step_s, *p.seconds);
   }
-  if (!r.loop_step_seconds.empty()) set_positive(t.loop_s, r.loop_step_seconds.back());
+  if (const auto s = whole_step(r)) set_positive(t.loop_s, *s);
   return t;
 }
 
@@ -60,6 +60,15 @@ void join(TimedRun& run, const TimedRun& other) {
 }
 
 }  // namespace
+
+std::optional<Seconds> whole_step(const Record& record) {
+  std::vector<Seconds> steps = record.loop_step_seconds;
+  if (steps.empty()) return std::nullopt;
+  if (steps.size() > 1) steps.erase(steps.begin());
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
+  std::nth_element(steps.begin(), middle, steps.end(), [](Seconds a, Seconds b) { return a.count < b.count; });
+  return *middle;
+}
 
 TimedRuns timed_runs(const std::vector<Record>& records) {
   TimedRuns all;

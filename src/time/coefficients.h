@@ -51,7 +51,7 @@ struct TimeCoefficients {
   // Offload
   Coefficient pcie_fraction{0.85, 0.10};
   Coefficient host_copy_gb_per_s{228, 0.60};
-  Coefficient cpu_adam_thread_per_s{6.8e7, 0.40};
+  Coefficient cpu_adam_thread_per_s{1.9e8, 0.50};
   Coefficient cpu_adam_node_per_s{1.5e9, 0.40};
   Coefficient cpu_adam_node_ddr5_per_s{3.8e9, 0.40};
   Coefficient nvme_read_gb_per_s{7, 0.50};

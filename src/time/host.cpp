@@ -92,7 +92,9 @@ HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoeffici
   // Offload takes each gradient once more in hand: its norm, its conversion, its copy to the host.
   const double gradients = static_cast<double>(s.trainable_tensors) *
                            (z.stage >= 1 && z.offload_optimizer.device != OffloadDevice::None ? 2 : 1);
-  if (z.stage == 1 || z.stage == 2) h.backward += gradients * c.host_gradient_hook_s.value;
+  // Until the boundary stage 1 leaves gradients where autograd accumulates them (reduce_ready_partitions_and_remove_grads).
+  if (z.stage == 1) h.boundary_backward = gradients * c.host_gradient_hook_s.value;
+  if (z.stage == 2) h.backward += gradients * c.host_gradient_hook_s.value;
   if (!zero3) return h;
 
   const double modules = layer_is_leaf(run, s) ? 1 : static_cast<double>(s.modules_per_layer);

@@ -10,6 +10,7 @@ namespace zplan {
 
 struct HostSeconds {
   double forward = 0, backward = 0;  // of one micro-step
+  double boundary_backward = 0;      // more in the backward of the last micro-step
   double step = 0;                   // of the optimizer step, at the boundary
   double zero3 = 0;                  // the part of forward and backward that stage 3's hooks and gathers take
 };

@@ -33,13 +33,16 @@ Links links(const Cluster& cluster, const TimeCoefficients& c) {
           giga * node.nvme_write_gb_per_s.value_or(c.nvme_write_gb_per_s.value) / ranks};
 }
 
+// Hosts of eight GPUs have two sockets; one of up to four, or a cloud's share of the eight, has the memory of one.
+double sockets(const Node& node) { return node.gpus > 4 ? 2 : 1; }
+
 // A rank's threads, or its share of the host's memory bandwidth. Hosts with PCIe 5 slots have DDR5.
 Coefficient cpu_adam_per_s(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
   constexpr double pcie4_gb_per_s = 32;
   const bool ddr5 = cluster.node.gpu.pcie_gb_per_s > pcie4_gb_per_s;
   const Coefficient node = ddr5 ? c.cpu_adam_node_ddr5_per_s : c.cpu_adam_node_per_s;
   const double ranks = static_cast<double>(std::max<std::int64_t>(cluster.node.gpus, 1));
-  const double of_threads = cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value, of_node = node.value / ranks;
+  const double of_threads = cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value, of_node = node.value / 2 * sockets(cluster.node) / ranks;
   if (of_threads < of_node) return {of_threads, c.cpu_adam_thread_per_s.relative_error};
   return {of_node, node.relative_error};
 }

@@ -118,6 +118,7 @@ StepTime predict_step_time(const Run& run, const Cluster& cluster, const TimeCoe
   last.kernels += last_into;
   last.communication += network.boundary_backward + through_memory(gradients.boundary_reduction);
   last.copies += optimizer.boundary_copies;
+  last.host += host.boundary_backward;
   last.overlapped = network.overlapped || network.boundary_overlapped;
   t.last_backward_s = run_phase(last, 1, loss, t, won);
   if (micro_steps <= 1) t.backward_s = t.last_backward_s;
@@ -160,8 +161,10 @@ Seconds step_time_lower_bound(const Run& run, const Cluster& cluster, const Time
   const OptimizerSeconds optimizer = optimizer_seconds(run, cluster, shape, rates, c);
   const double micro_steps = static_cast<double>(run.ds.gradient_accumulation_steps);
   const double forward = std::max(k.forward.total(), host.forward);
-  const double backward = std::max(k.recompute.total() + k.backward.total(), host.backward);
-  return {micro_steps * (forward + backward) + host.step + optimizer.gpu + optimizer.cpu};
+  const double kernels = k.recompute.total() + k.backward.total();
+  const double backward = std::max(kernels, host.backward);
+  const double last_backward = std::max(kernels, host.backward + host.boundary_backward);
+  return {micro_steps * forward + (micro_steps - 1) * backward + last_backward + host.step + optimizer.gpu + optimizer.cpu};
 }
 
 }  // namespace zplan

@@ -25,7 +25,7 @@ struct Made {
 const std::vector<Made> machine = {{"host_zero3_module", 1.4},
                                    {"host_zero3_gradient", 0.6},
                                    {"memory_fraction", 1.15},
-                                   {"cpu_adam_thread", 0.6},
+                                   {"cpu_adam_node_ddr5", 0.6},
                                    {"host_step_tensor", 1.5}};
 
 Coefficient& named(TimeCoefficients& c, const std::string& name) {
