@@ -1,6 +1,7 @@
 // zplan plan: find, explain and write the best configuration.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 
 #include "cli/commands.h"
@@ -14,6 +15,7 @@
 #include "io/report_text.h"
 #include "plan/bounds.h"
 #include "plan/memory_check.h"
+#include "plan/timed_run.h"
 #include "spec/error.h"
 #include "units/text.h"
 
@@ -70,16 +72,21 @@ SimulationReport in_full(const PlanReport& r, const Plan& plan) {
 // Measured runs of the same model, world, micro-batch and kind of strategy.
 std::vector<MeasuredLike> measured_like(const PlanReport& r, const Catalog& catalog, const FileSource& files, const std::string& data) {
   std::vector<MeasuredLike> out;
-  const std::string path = data + "/tests/truth/runs.jsonl";
-  if (!files.exists(path)) return out;
   const auto& s = r.plans.front().candidate.strategy;
-  for (const auto& text : record_texts(files, path)) {
+  std::vector<RecordText> texts;
+  for (const char* name : {"runs", "plans", "grid"}) {
+    const std::string path = data + "/tests/truth/" + name + ".jsonl";
+    if (!files.exists(path)) continue;
+    auto more = record_texts(files, path);
+    std::move(more.begin(), more.end(), std::back_inserter(texts));
+  }
+  for (const auto& text : texts) {
     // A cheap look before the record is read in full.
     if (text.text.find("\"world_size\": " + std::to_string(r.question.base.world_size) + ",") == std::string::npos) continue;
     try {
       const Record record = read_record(text, catalog, files);
       const Run& m = record.run;
-      const bool same = m.rank == 0 && m.model.name == r.question.base.model.name && m.ds.zero.stage == s.ds.zero.stage &&
+      const bool same = (m.rank == 0 || record.ranks == Record::Ranks::Fake) && m.model.name == r.question.base.model.name && m.ds.zero.stage == s.ds.zero.stage &&
                         offload_of(m.ds.zero) == offload_of(s.ds.zero) && m.workload.seq_len == s.workload.seq_len &&
                         m.ds.train_micro_batch_size_per_gpu == s.ds.train_micro_batch_size_per_gpu &&
                         m.workload.recompute.every == s.workload.recompute.every && m.workload.finetune == s.workload.finetune &&
@@ -95,7 +102,7 @@ std::vector<MeasuredLike> measured_like(const PlanReport& r, const Catalog& cata
         like.allocated_peak = std::max(like.allocated_peak, p.allocated_peak);
         like.reserved_peak = std::max(like.reserved_peak, p.reserved_peak);
       }
-      if (!record.loop_step_seconds.empty() && m.ds.gradient_accumulation_steps == 1) like.step = record.loop_step_seconds.back();
+      if (m.ds.gradient_accumulation_steps == 1) like.step = whole_step(record);
       out.push_back(like);
     } catch (const InputError&) {
       continue;  // another version's record says nothing here

@@ -1,0 +1,156 @@
+// tests/truth/grid.jsonl: runs that validate/deepspeed/grid.sh planned, over NCCL on two H200 and with one of the ranks
+// played alone; tests/truth/plans.jsonl: plans of the main job under the limit of the card they are for.
+#include <cstdio>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "io/record_reader.h"
+#include "plan/calibrate.h"
+#include "plan/comparison.h"
+#include "plan/timed_run.h"
+#include "tests/catch.h"
+#include "tests/cli/run.h"
+#include "tests/io/catalog.h"
+
+using namespace zplan;
+
+namespace {
+
+struct Measured {
+  Record record;
+  Comparison compared;
+};
+
+const std::vector<Measured>& measured(const std::string& file) {
+  static std::map<std::string, std::vector<Measured>> known;
+  auto& all = known[file];
+  if (all.empty()) {
+    for (const auto& text : record_texts(DiskFiles(), ZPLAN_SOURCE_DIR "/tests/truth/" + file)) {
+      const Record record = read_record(text, catalog(), MapFiles{});
+      all.push_back({record, compare(record, {})});
+    }
+  }
+  return all;
+}
+
+std::vector<Measured> over_nccl() {
+  std::vector<Measured> real;
+  for (const auto& m : measured("grid.jsonl")) {
+    if (m.record.ranks == Record::Ranks::Nccl) real.push_back(m);
+  }
+  return real;
+}
+
+// Of 1.0 for the same order to -1.0 for the reverse.
+double kendall_tau(const std::vector<Measured>& runs) {
+  int agree = 0, pairs = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j, ++pairs) {
+      const double measured = whole_step(runs[i].record)->count - whole_step(runs[j].record)->count;
+      const double predicted = runs[i].compared.time->total().count - runs[j].compared.time->total().count;
+      agree += measured * predicted > 0 ? 1 : -1;
+    }
+  }
+  return static_cast<double>(agree) / pairs;
+}
+
+}  // namespace
+
+TEST_CASE("runs that nobody tuned to: memory, outcomes and step time as predicted", "[truth]") {
+  const std::vector<Tolerance> memory = {{Quantity::AllocatedPeak, 0.0001, 0.0001},
+                                         {Quantity::ReservedPeak, 0.01, 0.05},
+                                         {Quantity::HostPinned, 0.001, 0.001}};
+  for (const std::string file : {"grid.jsonl", "plans.jsonl"}) {
+    std::vector<Tolerance> tolerances = memory;
+    if (file == "grid.jsonl") tolerances.push_back({Quantity::StepSeconds, 0.10, {}});
+    if (file == "plans.jsonl") tolerances.push_back({Quantity::HostPeak, 0.05, 0.05});
+    std::vector<Comparison> runs;
+    for (const auto& m : measured(file)) runs.push_back(m.compared);
+    const auto summary = summarize(runs);
+    CHECK(summary.failed == 0);
+    CHECK(summary.outcomes_wrong == 0);
+    for (const auto& e : exceeded(summary, tolerances)) FAIL_CHECK(file << ": " << e);
+  }
+}
+
+TEST_CASE("a rank alone allocates what it does among real ranks, in every phase", "[truth]") {
+  std::map<std::string, const Record*> alone;
+  for (const auto& m : measured("grid.jsonl")) {
+    if (m.record.ranks == Record::Ranks::Fake) alone[m.record.id] = &m.record;
+  }
+  const auto reserved = [](const Record& r) {
+    Bytes most;
+    for (const auto& p : r.phases) most = p.step < 0 ? most : std::max(most, p.reserved_peak);
+    return static_cast<double>(most.count);
+  };
+  constexpr std::int64_t mib = 1 << 20;
+  int pairs = 0, beyond = 0;
+  for (const auto& m : over_nccl()) {
+    const auto it = alone.find(m.record.id + ".stand-in");
+    if (it == alone.end()) continue;
+    ++pairs;
+    INFO(m.record.id);
+    std::int64_t most = 0;
+    for (const auto& a : m.record.phases) {
+      for (const auto& b : it->second->phases) {
+        if (a.step < 0 || a.phase != b.phase || a.step != b.step || a.micro_step != b.micro_step) continue;
+        most = std::max(most, std::abs((a.allocated_peak - b.allocated_peak).count));
+      }
+    }
+    beyond += most > mib;
+    CHECK(most < 4 * mib);
+    CHECK(std::abs(reserved(m.record) / reserved(*it->second) - 1) < 0.025);
+  }
+  CHECK(pairs == 20);
+  // Where a side stream's blocks come back in another order, a tensor gets a block that is up to 1 MiB larger than it:
+  // the allocator does not split off less, and counts all of it.
+  CHECK(beyond <= 1);
+}
+
+TEST_CASE("calibrated with the runs of one model, the step times of other models are right to 5 %", "[truth]") {
+  std::vector<Record> one, others;
+  for (const auto& m : over_nccl()) (m.record.run.model.name == "Qwen3-1.7B" ? one : others).push_back(m.record);
+  std::vector<MeasuredGroup> groups;
+  for (const auto& t : timed_runs(one).runs) groups.push_back(measured_group(t));
+  const TimeCalibration calibrated = calibrate_time(groups);
+  double before = 0, after = 0;
+  for (const auto& r : others) {
+    before += std::abs(*compare(r, {}).errors[static_cast<std::size_t>(Quantity::StepSeconds)]);
+    after += std::abs(*compare(r, calibrated.coefficients).errors[static_cast<std::size_t>(Quantity::StepSeconds)]);
+  }
+  const double runs = static_cast<double>(others.size());
+  std::printf("calibrated with %zu runs of Qwen3-1.7B, %zu of other models: %.1f %% before, %.1f %% after\n", one.size(),
+              others.size(), 100 * before / runs, 100 * after / runs);
+  CHECK(before / runs < 0.10);
+  CHECK(after / runs < 0.05);
+}
+
+TEST_CASE("the plan for the grid's job is among the fastest that were measured", "[truth]") {
+  std::vector<Measured> job;
+  for (const auto& m : over_nccl()) {
+    if (m.record.run.model.name == "Qwen3-1.7B") job.push_back(m);
+  }
+  REQUIRE(job.size() >= 20);
+  const auto planned = testing::zplan_run({"--model", "qwen3-1.7b", "--gpus", "2xH200", "--seq-len", "2048",
+                                           "--global-batch", "16", "--no-files", "--json"});
+  REQUIRE(planned.code == 0);
+  const auto best = nlohmann::json::parse(planned.out)["best"]["strategy"];
+  double fastest = 1e9, chosen = 0;
+  for (const auto& m : job) {
+    const Run& run = m.record.run;
+    const double seconds = whole_step(m.record)->count;
+    fastest = std::min(fastest, seconds);
+    if (run.ds.zero.stage == best["stage"] && run.ds.train_micro_batch_size_per_gpu == best["micro_batch"] &&
+        (run.workload.recompute.any() ? best["recompute"] != "none" : best["recompute"] == "none") &&
+        run.ds.zero.offload_optimizer.device == OffloadDevice::None && best["offload"] == "none") {
+      chosen = seconds;
+    }
+  }
+  const double tau = kendall_tau(job);
+  std::printf("ranking of %zu measured runs of one job: chosen %.3f s (%s), fastest %.3f s, Kendall's tau %.2f\n",
+              job.size(), chosen, best["name"].get<std::string>().c_str(), fastest, tau);
+  CHECK(chosen > 0);  // it was measured
+  CHECK(chosen < 1.05 * fastest);
+  CHECK(tau > 0.75);
+}
