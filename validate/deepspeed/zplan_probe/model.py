@@ -47,15 +47,18 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def without_initialisation(cls: Any) -> Iterator[None]:
+def without_initialisation() -> Iterator[None]:
     """Weights stay as they were allocated, but ties are made: values are filled in afterwards, at the speed of memory.
 
     Initialising works in place, so that this changes no byte of what is allocated.
     """
+    import transformers
+
+    base = transformers.PreTrainedModel  # of the whole model and of the decoder in it: both initialise themselves
     names = ("kaiming_uniform_", "uniform_", "normal_", "trunc_normal_")
     saved = {name: getattr(torch.nn.init, name) for name in names}
-    own = cls.__dict__.get("init_weights")
-    cls.init_weights = lambda self, *_, **__: self.tie_weights()
+    own = base.init_weights
+    base.init_weights = lambda self, *_, **__: self.tie_weights()
     for name in names:
         setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
     try:
@@ -63,10 +66,7 @@ def without_initialisation(cls: Any) -> Iterator[None]:
     finally:
         for name, function in saved.items():
             setattr(torch.nn.init, name, function)
-        if own is None:
-            del cls.init_weights
-        else:
-            cls.init_weights = own
+        base.init_weights = own
 
 
 @torch.no_grad()
@@ -104,7 +104,7 @@ def random_model(job: Job, device: str) -> torch.nn.Module:
         where = deepspeed.zero.Init(config_dict_or_path=dict(job.ds_config), dtype=dtype)
     elif job.workload.load == "gpu" or job.stage == 3:
         where = torch.device(device)
-    with default_dtype(dtype), without_initialisation(cls), where:
+    with default_dtype(dtype), without_initialisation(), where:
         model = cls(config)
     # Below stage 3 DeepSpeed sends rank 0's weights to all; in stage 3 every rank holds another part.
     fill(model, seed=job.rank if job.stage == 3 else 0)
