@@ -2,19 +2,21 @@
 # Builds zplan and runs all its tests. On a fresh Debian 12 or Ubuntu 24.04 it first installs what it needs:
 # Debian packages, and the Python programs that read zplan's files (DeepSpeed, transformers) into .venv.
 #   ./test.sh                      everything
-#   ./test.sh --quick              optimised build and its C++ tests only
+#   ./test.sh --quick              the C++ tests only
 #   ./test.sh --without-validate   leave out zplan-validate (LibTorch, CUDA), also where nvcc is installed
+#   ./test.sh --sanitizers         the C++ tests only, built with the address and undefined-behaviour sanitizers
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source ./zplan.sh
 
-quick=false validate=true
+quick=false validate=true sanitizers=false
 for argument in "$@"; do
   case $argument in
     --quick) quick=true ;;
     --without-validate) validate=false ;;
+    --sanitizers) sanitizers=true ;;
     *) echo "test.sh: error: $argument: unknown option" >&2
-       echo "  fix: use --quick, --without-validate or nothing" >&2
+       echo "  fix: use --quick, --without-validate, --sanitizers or nothing" >&2
        exit 2 ;;
   esac
 done
@@ -34,24 +36,26 @@ python_environment() {
 
 require_packages "${build_tools[@]}" git:git shellcheck:shellcheck python3:python3 -- \
   "${build_libraries[@]}" catch2 libbenchmark-dev
+if $sanitizers; then
+  cmake --preset dev -DZPLAN_PYTHON_TESTS=OFF
+  cmake --build --preset dev
+  exec ctest --preset dev -j "$(nproc)"
+fi
 if ! $quick; then
   python3 -c 'import ensurepip, venv' 2>/dev/null || require_packages -- python3-venv
   python_environment &  # downloads while the compiler works
   environment=$!
   trap wait EXIT  # nothing goes on after a build that failed
-  # The sanitizers first, so that the last lines printed are those of the whole set.
-  cmake --preset dev -DZPLAN_PYTHON_TESTS=OFF
-  cmake --build --preset dev
-  ctest --preset dev -j "$(nproc)"
-  wait "$environment"
 fi
-options=(-DZPLAN_PYTHON_TESTS=ON)
-if $quick; then options=(-DZPLAN_PYTHON_TESTS=OFF); fi
-if ! $quick && $validate && [[ -f validate/CMakeLists.txt ]] && command -v nvcc >/dev/null; then
-  options+=(-DZPLAN_VALIDATE=ON)
-else
-  options+=(-DZPLAN_VALIDATE=OFF)
-fi
-cmake --preset release "${options[@]}"
+cmake --preset release -DZPLAN_PYTHON_TESTS=OFF -DZPLAN_VALIDATE=OFF
 cmake --build --preset release
+if ! $quick; then
+  wait "$environment"
+  options=(-DZPLAN_PYTHON_TESTS=ON)
+  if $validate && [[ -f validate/CMakeLists.txt ]] && command -v nvcc >/dev/null; then
+    options+=(-DZPLAN_VALIDATE=ON)
+  fi
+  cmake --preset release "${options[@]}"
+  cmake --build --preset release
+fi
 ctest --preset release -j "$(nproc)"
