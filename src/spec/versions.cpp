@@ -32,7 +32,7 @@ DeepSpeedSwitches deepspeed_switches(const Version& version) {
     s.z3_offload_async_d2h = s.release_backward_leftovers = s.recompute_frozen_release = false;
     s.mem_efficient_linear_module = false;
     s.fp32_buffers_kept = version >= Version{0, 19, 2};
-    s.engine_keeps_losses = true;
+    s.engine_keeps_losses = s.init_resets_peaks = true;
     s.gradient_clipping_default = version >= Version{0, 19, 3} ? 1.0 : 0.0;
     s.offload_pin_memory_default = version >= Version{0, 19, 5};
   }

@@ -38,6 +38,7 @@ struct DeepSpeedSwitches {
   bool offload_clone_oversized_grad = false;
   bool reduce_result_in_comm_dtype = false;
   bool fp32_buffers_kept = true;               // before 0.19.2 casting the module casts its buffers too (ENG)
+  bool init_resets_peaks = false;              // initialize ends by resetting rank 0's peaks (RU:see_memory_usage)
   bool engine_keeps_losses = false;            // ENG:backward divides only with accumulation and keeps the mean loss
   bool bf16_immediate_frees_grad = false;      // BF16_Optimizer, immediate_grad_update: the hook drops the gradient
   bool config_keys_removed_0_19_8 = false;     // MiCS, LoCo, amp, ... raise by mere presence

@@ -89,7 +89,7 @@ void Recorder::empty_cache() {
 void Recorder::mark(Phase phase, std::int64_t step, std::int64_t micro_step) {
   complete_all();
   history_.events.push_back({Action::Mark, kCompute, static_cast<BlockId>(history_.phases.size()), 0});
-  history_.phases.push_back({step, micro_step, phase, history_.events.size(), {host_}, {host_pinned_}, {host_peak_}});
+  history_.phases.push_back({step, micro_step, phase, history_.events.size(), {host_}, {host_pinned_}, {host_peak_}, false});
   host_peak_ = host_;
 }
 

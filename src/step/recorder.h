@@ -26,6 +26,7 @@ struct PhaseMark {
   std::size_t end = 0;                      // events before this index belong to it or to earlier phases
   Bytes host, host_pinned;                  // of this rank, at the end; host without the interpreter's baseline
   Bytes host_peak;
+  bool peaks_reset = false;                 // the program itself reset torch's peak counters as the phase ended
 };
 
 // A block's name: a label and a number (layer, parameter, sub-group; -1 = none).
@@ -61,6 +62,8 @@ class Recorder {
   void synchronize();
   void empty_cache();
   void mark(Phase phase, std::int64_t step = -1, std::int64_t micro_step = -1);
+  // torch.cuda.reset_peak_memory_stats() at the end of the phase just marked.
+  void reset_peaks() { history_.phases.back().peaks_reset = true; }
 
   void host(std::int64_t bytes);          // change of resident host memory
   void host_pinned(std::int64_t bytes);   // change of pinned host memory (also resident)

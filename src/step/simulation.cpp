@@ -36,8 +36,14 @@ Simulation simulate(const Run& run, Detail detail) {
   s.events = static_cast<std::int64_t>(history.events.size());
   for (std::size_t i = 0; i < replayed.phases.size(); ++i) {
     const auto& mark = history.phases[i];
+    PhaseFigures figures = replayed.phases[i];
+    if (mark.peaks_reset) {  // what torch would report
+      figures.allocated_peak = figures.allocated;
+      figures.reserved_peak = figures.reserved;
+      figures.active_peak = figures.active;
+    }
     const Bytes process = process_memory(mark.phase, mark.step, run.world_size > 1 && !run.stand_in);
-    s.phases.push_back({mark.step, mark.micro_step, mark.phase, replayed.phases[i], mark.host + process, mark.host_peak + process,
+    s.phases.push_back({mark.step, mark.micro_step, mark.phase, figures, mark.host + process, mark.host_peak + process,
                         mark.host_pinned});
   }
   s.peak.allocated = replayed.allocated_peak;

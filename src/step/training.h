@@ -34,6 +34,9 @@ void train(const Run& run, const Script& script, Recorder& recorder, Engine& eng
   recorder.mark(Phase::Load);
   engine.init();
   recorder.mark(Phase::Init);
+  // see_memory_usage(force=True) ends the constructors of stages 1 to 3 and of BF16_Optimizer, and speaks on rank 0.
+  const bool talks = run.rank == 0 && engine_of(run) != EngineKind::Zero0;
+  if (talks && run.versions.switches.init_resets_peaks) recorder.reset_peaks();
   Accumulation at;
   at.micro_steps = run.ds.gradient_accumulation_steps;
   const bool keeps_losses = run.versions.switches.engine_keeps_losses;
