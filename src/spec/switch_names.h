@@ -18,6 +18,7 @@ inline constexpr std::array switch_names = {
     SwitchName{"bf16_stage0_fp16_wrapper", &DeepSpeedSwitches::bf16_stage0_fp16_wrapper},
     SwitchName{"flatten_on_device", &DeepSpeedSwitches::flatten_on_device},
     SwitchName{"master_from_converted", &DeepSpeedSwitches::master_from_converted},
+    SwitchName{"single_gather_in_place", &DeepSpeedSwitches::single_gather_in_place},
     SwitchName{"buckets_at_first_hook", &DeepSpeedSwitches::buckets_at_first_hook},
     SwitchName{"overlap_record_stream", &DeepSpeedSwitches::overlap_record_stream},
     SwitchName{"offload_h2d_staging", &DeepSpeedSwitches::offload_h2d_staging},

@@ -27,7 +27,7 @@ DeepSpeedSwitches deepspeed_switches(const Version& version) {
     s.bf16_stage0_fp16_wrapper = version >= Version{0, 18, 5};
     s.flatten_on_device = version >= Version{0, 18, 7};
     s.bf16_overflow_check = version >= Version{0, 19, 3};
-    s.master_from_converted = s.buckets_at_first_hook = s.overlap_record_stream = false;
+    s.master_from_converted = s.single_gather_in_place = s.buckets_at_first_hook = s.overlap_record_stream = false;
     s.offload_h2d_staging = s.master_pin_follows_flag = s.offload_ga_writeback = false;
     s.z3_offload_async_d2h = s.release_backward_leftovers = s.recompute_frozen_release = false;
     s.mem_efficient_linear_module = false;

@@ -22,6 +22,7 @@ struct DeepSpeedSwitches {
   bool bf16_stage0_fp16_wrapper = true;    // before: BF16_Optimizer for bf16 without ZeRO (ENG)
   bool flatten_on_device = true;           // stages 1/2 flatten on the GPU if it fits (S12:__init__)
   bool master_from_converted = true;       // stage 3 master: fp32 conversion and a clone (S3)
+  bool single_gather_in_place = true;      // stage 3: a lone blocking gather is the parameter (PP:_allgather_params)
   bool buckets_at_first_hook = true;       // before: ahead of the loss backward (S12:setup_buckets)
   bool overlap_record_stream = true;       // R(cat), R(owned) after the copy back (S12)
   bool offload_h2d_staging = true;         // host staging instead of a 4*part GPU buffer (S12)

@@ -36,6 +36,7 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       cast_label_(recorder.label("gradient partition in the accumulation dtype", Component::CommBuckets)),
       norm_label_(recorder.label("gradient partition in double, for the norm", Component::StepTransients)),
       flat_grad_label_(recorder.label("flattened gradient of sub-group", Component::StepTransients)),
+      clone_label_(recorder.label("clone of sub-group", Component::StepTransients)),
       fp32_grad_label_(recorder.label("fp32 gradient of sub-group", Component::StepTransients)),
       adam_label_(recorder.label("optimizer state of sub-group", Component::Optimizer)),
       scalar_label_(recorder.label("scalar of the engine", Component::StepTransients)),
@@ -125,7 +126,7 @@ void Zero3::rotary_buffers() {
 void Zero3::init() {
   const auto lp = width(run_.ds.precision).count;
   if (!offloaded() && run_.workload.optimizer == OptimizerKind::DeepSpeedAdam) {
-    if (run_.versions.switches.norm_before_scale_update) free_orphan_head();
+    if (sw.norm_before_scale_update) free_orphan_head();
     scalars_.play("dummy_overflow_buf=4");  // ops/adam/fused_adam.py
   }
   free_orphan_head();
@@ -136,6 +137,7 @@ void Zero3::init() {
     const auto part = recorder_.allocate(ceil_div(script_.parameters[i].numel, run_.world_size) * widths_[i], partition_label_, static_cast<std::int64_t>(i));
     recorder_.free(std::exchange(partitions_[i], part));
   }
+  const auto& sw = run_.versions.switches;
   // Defragmentation: trainable partitions move through the host into one flat buffer (RU:defragment).
   for (std::size_t i = 0; i < partitions_.size(); ++i) {
     if (partitions_[i] >= 0 && script_.parameters[i].trainable) recorder_.free(std::exchange(partitions_[i], -1));
@@ -168,10 +170,17 @@ void Zero3::init() {
       continue;
     }
     const auto index = static_cast<std::int64_t>(g);
-    const auto next = recorder_.allocate(master_width() * groups_[g].elements, convert_label_, index);
-    if (converted >= 0) recorder_.free(converted);  // `converted` goes when the next one is bound
-    converted = next;
-    recorder_.allocate(master_width() * groups_[g].elements, master_label_, index);
+    const auto bytes = master_width() * groups_[g].elements;
+    if (sw.master_from_converted) {
+      const auto next = recorder_.allocate(bytes, convert_label_, index);
+      if (converted >= 0) recorder_.free(converted);  // `converted` goes when the next one is bound
+      converted = next;
+      recorder_.allocate(bytes, master_label_, index);
+    } else {  // flat.to(device).clone().float(): the clone is of 16 bits
+      const auto clone = lp != master_width() ? recorder_.allocate(lp * groups_[g].elements, clone_label_, index) : -1;
+      recorder_.allocate(bytes, master_label_, index);
+      if (clone >= 0) recorder_.free(clone);
+    }
     if (offloaded()) recorder_.allocate(master_width() * groups_[g].elements, fp32_grad_label_, index);  // twin flow
   }
   if (converted >= 0) recorder_.free(converted);
@@ -191,10 +200,16 @@ void Zero3::init() {
   for (const auto& g : groups_) {
     for (const auto p : g.parameters) {
       if (run_.world_size == 1) continue;
-      const auto bytes = partition(p) * widths_[static_cast<std::size_t>(p)];
-      const auto whole = recorder_.allocate(bytes * run_.world_size, gather_label_, p);
-      if (run_.ds.zero.offload_param.device != OffloadDevice::None) recorder_.free(recorder_.allocate(bytes, partition_label_, p));
-      recorder_.free(whole);
+      const auto width = widths_[static_cast<std::size_t>(p)], bytes = partition(p) * width;
+      const auto gathered = recorder_.allocate(bytes * run_.world_size, gather_label_, p);
+      if (!sw.single_gather_in_place) {  // PP:_allgather_params copies the parameter out of what it gathered
+        const auto whole = recorder_.allocate(parameter(p).numel * width, gather_label_, p);
+        recorder_.free(gathered);
+        recorder_.free(whole);
+        continue;
+      }
+      if (params_offloaded()) recorder_.free(recorder_.allocate(bytes, partition_label_, p));
+      recorder_.free(gathered);
     }
   }
 }

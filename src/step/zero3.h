@@ -84,7 +84,8 @@ class Zero3 {
   std::deque<double> reductions_;          // when queued reductions are done
   std::int64_t bucket_elements_ = 0, micro_step_ = 0;
   bool boundary_ = true;
-  std::uint16_t build_label_, partition_label_, flat_label_, master_label_, convert_label_, zero_grad_label_, bucket_label_,
+  std::uint16_t build_label_, partition_label_, flat_label_, master_label_, clone_label_, convert_label_,
+      zero_grad_label_, bucket_label_,
       grad_label_, cat_label_, cast_label_, norm_label_, flat_grad_label_, fp32_grad_label_, adam_label_, scalar_label_, gather_label_,
       accumulator_label_, overflow_label_, foreach_label_;
   Scalars scalars_;
