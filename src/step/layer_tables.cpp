@@ -79,11 +79,12 @@ void erase_name(std::string& cell, const std::string& name) {
   if (at != std::string::npos) cell.erase(at, name.size());
 }
 
-// The plainest training there is, whatever its precision.
-bool plain(const Run& run) {
-  return run.ds.zero.stage < 3 && run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
+// The plainest training there is, whatever its precision and stage.
+bool whole_dense(const Run& run) {
+  return run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
          run.workload.attention == Attention::Sdpa && !run.workload.kernels.any() && !run.model.experts;
 }
+bool plain(const Run& run) { return run.ds.zero.stage < 3 && whole_dense(run); }
 
 }  // namespace
 
@@ -91,6 +92,16 @@ bool full_precision(const Run& run) { return run.ds.precision == Precision::Fp32
 
 bool autocast_layers(const Run& run) {
   return run.ds.torch_autocast && plain(run) && !run.workload.attention_mask && run.model.qk_norm && !run.model.qkv_bias;
+}
+
+bool torch_linears(const Run& run) {
+  const bool patched = run.workload.zero_init || run.versions.switches.mem_efficient_linear_module;
+  return run.ds.zero.stage == 3 && !(run.ds.zero.memory_efficient_linear && patched);
+}
+
+bool torch_linear_layers(const Run& run) {
+  return torch_linears(run) && whole_dense(run) && run.ds.precision != Precision::Fp32 && !run.workload.attention_mask &&
+         !run.model.qkv_bias;
 }
 
 bool holds_mask(const Run& run) {
@@ -268,6 +279,7 @@ TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
   }
   if (full_precision(run_)) return finished(book_.rows("FB"));
   if (autocast_layers(run_)) return book_.rows("AB");
+  if (torch_linear_layers(run_)) return finished(book_.rows("LT"));
   const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
   if (run_.model.experts) {
     const bool inside = checkpointed && !reentrant;

@@ -15,6 +15,12 @@ bool full_precision(const Run& run);
 // Others use the 16-bit tables.
 bool autocast_layers(const Run& run);
 
+// ZeRO-3 with torch's own linear in place of DeepSpeed's (zero/linear.py): the setting is off, or an older release got a
+// model that was built outside zero.Init.
+bool torch_linears(const Run& run);
+// The same where its events are known: whole training of a dense decoder without checkpointing.
+bool torch_linear_layers(const Run& run);
+
 // The mask lives through the model's forward: eager always makes one, sdpa for a batch that is really padded.
 bool holds_mask(const Run& run);
 

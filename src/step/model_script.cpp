@@ -130,9 +130,11 @@ Script make_script(const Run& run) {
   const std::vector<std::string> all_arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
   const auto evaluation = liger_norms ? replaced(book.rows("VE"), book.rows("VG")) : book.rows("VE");
   s.eval_end = c.outer(evaluation, Pass::Forward, {{"args", all_arguments}, {"xlast", {"xlast"}}});
-  auto loss = book.rows(fp32 ? "FL" : autocast ? "AL" : frozen_head ? (zero3 ? "Z3" : "HZ") : zero3 ? "H3" : "HB");
+  s.torch_linears = torch_linear_layers(run);
+  const bool own_linear = zero3 && !s.torch_linears;  // DeepSpeed's
+  auto loss = book.rows(fp32 ? "FL" : autocast ? "AL" : frozen_head ? (zero3 ? "Z3" : "HZ") : own_linear ? "H3" : zero3 ? "HT" : "HB");
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
-  const bool in_place = zero3 || run.workload.kernels.fused_linear_cross_entropy;
+  const bool in_place = own_linear || run.workload.kernels.fused_linear_cross_entropy;
   auto embedding = book.rows(fp32 ? (tied ? "FT" : "FU") : autocast ? (tied ? "AT" : "FU") : !tied ? "EU" : in_place ? "E3" : "HE");
   const bool kept_losses = run.versions.switches.engine_keeps_losses && loss_scaled(run);
   const bool divided = run.ds.gradient_accumulation_steps > 1;
@@ -152,7 +154,7 @@ Script make_script(const Run& run) {
   // A tied head's gradient waits inside autograd for the embedding's. An untied one's hook follows MmBackward at once;
   // from an autograd function of Python's (ZeRO-3's linear, Liger's loss) it runs in the norm's backward.
   Bound handed = {{"HEAD", {}}, {"UNTIED", {}}};
-  if (!tied && !frozen_head) handed[zero3 || fused ? "HEAD" : "UNTIED"] = {head_gradient};
+  if (!tied && !frozen_head) handed[own_linear || fused ? "HEAD" : "UNTIED"] = {head_gradient};
   s.backward_begin = c.outer(loss, Pass::Backward, handed);
   if (run.tokens() > 3072) embedding = with_sorted_embedding(embedding);
   // A frozen embedding: with checkpointing its output was made to require a gradient (enable_input_require_grads),

@@ -33,12 +33,13 @@ std::size_t PartKeyHash::operator()(const PartKey& key) const {
   return hash;
 }
 
-// The script asks for the stage and which engine it is under, never for what that engine is set to.
+// The script asks for the stage, which engine it is under and whose linear it calls, never for what that engine is set to.
 PartKey key_of_model(const Run& run) {
   PartKey key{run.ds, run.workload, 0, run.steps, 0};
   key.ds.zero = {};
   key.ds.zero.stage = run.ds.zero.stage;
   key.ds.zero.offload_optimizer.device = run.ds.zero.offload_optimizer.device;
+  key.ds.zero.memory_efficient_linear = run.ds.zero.memory_efficient_linear;
   key.ds.gradient_clipping = 0;
   key.workload.optimizer = {};
   return key;

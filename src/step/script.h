@@ -64,6 +64,7 @@ struct Script {
   // The top layer where it differs: under Liger's norms. [layer is the first one][layer is checkpointed]
   LayerScript top[2][2];
   bool has_top = false;
+  bool torch_linears = false;                  // ZeRO-3 whose linears save views of their weights (torch_linear_layers)
   std::vector<Label> labels;
   std::int32_t outer_slots = 0, layer_slots = 0;
   std::vector<Parameter> parameters;

@@ -82,8 +82,9 @@ std::vector<Note> unknown_events(const Run& run) {
               "stage3_module_granularity_threshold",
               "simulated without leaf modules",
               "remove it");
-  unknown.add(zero3 && !zero.memory_efficient_linear,
-              "memory_efficient_linear: false",
+  unknown.add(torch_linears(run) && !torch_linear_layers(run),
+              "torch's own linear in stage 3 (memory_efficient_linear: false, or before 0.19.6 a model built outside "
+              "zero.Init) with checkpointing, adapters, frozen layers, experts, Liger, biases, a mask or fp32",
               "simulated with DeepSpeed's linear, which holds no gathered weight for the backward",
               "remove it");
   return unknown.take();

@@ -1,6 +1,7 @@
 #include "step/zero3.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "step/optimizer.h"
@@ -18,6 +19,12 @@ std::vector<std::int64_t> widths(const Run& run, const std::vector<Parameter>& p
   return out;
 }
 
+bool linear(const Module& module) {
+  static const std::set<std::string> names = {"q_proj", "k_proj",  "v_proj",    "o_proj", "gate_proj",
+                                              "up_proj", "down_proj", "lm_head"};
+  return names.count(module.name) > 0;
+}
+
 }  // namespace
 
 Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
@@ -28,6 +35,7 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       partition_label_(recorder.label("partition of a parameter", Component::Parameters)),
       flat_label_(recorder.label("flat buffer of the parameter partitions", Component::Parameters)),
       master_label_(recorder.label("fp32 master of sub-group", Component::Optimizer)),
+      clone_label_(recorder.label("clone of sub-group", Component::StepTransients)),
       convert_label_(recorder.label("fp32 conversion of sub-group", Component::StepTransients)),
       zero_grad_label_(recorder.label("zero gradient of the largest sub-group", Component::StepTransients)),
       bucket_label_(recorder.label("reduce bucket", Component::CommBuckets)),
@@ -36,7 +44,6 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       cast_label_(recorder.label("gradient partition in the accumulation dtype", Component::CommBuckets)),
       norm_label_(recorder.label("gradient partition in double, for the norm", Component::StepTransients)),
       flat_grad_label_(recorder.label("flattened gradient of sub-group", Component::StepTransients)),
-      clone_label_(recorder.label("clone of sub-group", Component::StepTransients)),
       fp32_grad_label_(recorder.label("fp32 gradient of sub-group", Component::StepTransients)),
       adam_label_(recorder.label("optimizer state of sub-group", Component::Optimizer)),
       scalar_label_(recorder.label("scalar of the engine", Component::StepTransients)),
@@ -46,6 +53,10 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       foreach_label_(recorder.label("square root of exp_avg_sq (foreach)", Component::StepTransients)),
       scalars_(recorder, scalar_label_), pinned_(recorder) {
   recorder.use_clock(run.gpu);
+  for (const auto& m : script.modules.all) {
+    const bool keeps = m.leaf || (script.torch_linears && linear(m));
+    keeps_views_.push_back(keeps && !run.workload.recompute.at(m.layer));
+  }
   // S3:_create_fp16_sub_groups: parameters in order until the partitions reach sub_group_size.
   const auto close = [&](SubGroup& g) {
     if (!g.parameters.empty()) groups_.push_back(std::move(g));
@@ -125,6 +136,7 @@ void Zero3::rotary_buffers() {
 
 void Zero3::init() {
   const auto lp = width(run_.ds.precision).count;
+  const auto& sw = run_.versions.switches;
   if (!offloaded() && run_.workload.optimizer == OptimizerKind::DeepSpeedAdam) {
     if (sw.norm_before_scale_update) free_orphan_head();
     scalars_.play("dummy_overflow_buf=4");  // ops/adam/fused_adam.py
@@ -137,7 +149,6 @@ void Zero3::init() {
     const auto part = recorder_.allocate(ceil_div(script_.parameters[i].numel, run_.world_size) * widths_[i], partition_label_, static_cast<std::int64_t>(i));
     recorder_.free(std::exchange(partitions_[i], part));
   }
-  const auto& sw = run_.versions.switches;
   // Defragmentation: trainable partitions move through the host into one flat buffer (RU:defragment).
   for (std::size_t i = 0; i < partitions_.size(); ++i) {
     if (partitions_[i] >= 0 && script_.parameters[i].trainable) recorder_.free(std::exchange(partitions_[i], -1));

@@ -54,12 +54,9 @@ class Zero3 {
   void offloaded_norms();
   void combine_norms(const char* groups);
   void step_sub_group(SubGroup& group, std::int64_t index);
-  // Grouped matmul saves the expert weights themselves, not through zero/linear.py: what is released in a forward
-  // that keeps its graph stays alive until its backward.
-  bool keeps_views(std::int32_t module) const {
-    const auto& m = script_.modules.all[static_cast<std::size_t>(module)];
-    return m.leaf && !run_.workload.recompute.at(m.layer);
-  }
+  // Grouped matmul saves the expert weights themselves, torch's own linear a view of its weight; neither goes through
+  // zero/linear.py: what is released in a forward that keeps its graph stays alive until its backward.
+  bool keeps_views(std::int32_t module) const { return keeps_views_[static_cast<std::size_t>(module)]; }
   bool offloaded() const { return run_.ds.zero.offload_optimizer.device != OffloadDevice::None; }
   bool params_offloaded() const { return run_.ds.zero.offload_param.device != OffloadDevice::None; }
   void host_buffer(std::int64_t bytes, bool pinned);   // stays
@@ -74,6 +71,7 @@ class Zero3 {
   std::vector<std::int64_t> widths_;
   Coordinator coordinator_;
   StreamId reduce_stream_;
+  std::vector<bool> keeps_views_;          // by module
   std::vector<SubGroup> groups_;
   std::vector<BlockId> partitions_;        // by parameter, between zero.Init and defragmentation; -1 = in the flat buffer
   BlockId orphan_head_ = -1;               // partition of a tied lm_head, built before the tie

@@ -41,6 +41,7 @@ class RandomSettings {
     zero.reduce_scatter = !rarely();
     zero.stage3_model_persistence_threshold = rarely() ? 3'000 : zero.stage3_model_persistence_threshold;
     if (rarely()) zero.offload_optimizer.ratio = 0.5;
+    zero.memory_efficient_linear = !rarely();
     auto& w = run.workload;
     w.finetune = finetune();
     w.freeze_layers = run.model.layers / 2;

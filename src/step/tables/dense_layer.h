@@ -65,4 +65,19 @@ inline constexpr TableText L3{"L3", "LB", R"(
   q_proj | z3=2NH dWq=2HA   | dqc a.y hook:dWq ^ z3 | q_proj
 )"};
 
+// Backward under ZeRO-3 with torch's own linear (memory_efficient_linear: false). Its node saves the transposed view of
+// the weight, which keeps the gathered block of the forward alive whatever is released, and drops it with its input.
+// Behind each module stands DeepSpeed's post-backward node, so that a weight's hook runs before the inputs' sum.
+inline constexpr TableText LT{"LT", "LB", R"(
+  down   | dWd=2HF @cublas dp=2NF | weight:down_proj p hook:dWd          | layer( mlp( down_proj
+  up     | dWu=2HF z1=2NH         | du weight:up_proj hook:dWu           | up_proj
+  gate   | dWg=2HF z2=2NH         | dg weight:gate_proj b.y hook:dWg     | gate_proj
+  sum    | b.dy=2NH               | z1 z2                                | )mlp
+  o_proj | dWo=2HA do=2NA         | weight:o_proj hook:dWo               | self_attn( o_proj
+  v_proj | dWv=2HK z1=2NH         | dv weight:v_proj hook:dWv            | v_proj
+  k_proj | dWk=2HK z2=2NH         | dkc weight:k_proj hook:dWk           | k_proj
+  sum 2  | a.dy=2NH               | z1 z2
+  q_proj | dWq=2HA z3=2NH         | dqc weight:q_proj a.y hook:dWq ^ z3  | q_proj
+)"};
+
 }  // namespace zplan::tables

@@ -110,6 +110,10 @@ inline constexpr TableText HZ{"HZ", "HB", R"(
 inline constexpr TableText H3{"H3", "HB", R"(
   lm_head     | f.dy=2NH @cublas dWh=2VH | gl f.y    | lm_head
 )"};
+// ZeRO-3 with torch's own linear: see LT.
+inline constexpr TableText HT{"HT", "HB", R"(
+  lm_head     | dWh=2VH @cublas f.dy=2NH | gl weight:lm_head f.y hook:<UNTIED> | lm_head
+)"};
 inline constexpr TableText Z3{"Z3", "HB", R"(
   lm_head     | f.dy=2NH @cublas         | gl f.y    | lm_head
 )"};
