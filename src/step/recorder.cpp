@@ -5,6 +5,18 @@
 #include <stdexcept>
 
 namespace zplan {
+namespace {
+
+// The kernel that fills a block, as far as its label tells: all norms of a model run the same ones, so that
+// "final norm: f.x32" is "input norm: a.x32".
+std::string kernel_of(const std::string& label) {
+  const auto name = label.rfind(": ");
+  if (name == std::string::npos) return label;
+  const auto dot = label.rfind('.');
+  return label.substr(dot != std::string::npos && dot > name ? dot + 1 : name + 2);
+}
+
+}  // namespace
 
 const char* name(Phase phase) {
   switch (phase) {
@@ -26,7 +38,10 @@ std::uint16_t Recorder::label(const std::string& text, Component component) {
 
 BlockId Recorder::allocate(std::int64_t bytes, std::uint16_t label, std::int64_t index, StreamId stream, double flops) {
   assert(bytes > 0);
-  if (clock_) clock_->host_works(Clock::kOperator);
+  if (clock_) {
+    clock_->host_works(Clock::kOperator);
+    load_kernel(label);
+  }
   complete_ready();
   const auto block = static_cast<BlockId>(history_.blocks.size());
   history_.blocks.push_back({label, static_cast<std::int16_t>(index)});
@@ -38,6 +53,14 @@ BlockId Recorder::allocate(std::int64_t bytes, std::uint16_t label, std::int64_t
     else clock_->writes(stream, bytes);
   }
   return block;
+}
+
+// CUDA loads a kernel when it is first called (lazy loading); the host waits for the device and then goes on.
+void Recorder::load_kernel(std::uint16_t label) {
+  if (loaded_labels_.size() <= label) loaded_labels_.resize(history_.labels.size());
+  if (loaded_labels_[label]) return;
+  loaded_labels_[label] = true;
+  if (loaded_kernels_.insert(kernel_of(history_.labels[label].text)).second) clock_->synchronize();
 }
 
 void Recorder::record_stream(BlockId block, StreamId stream) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,7 @@ class Recorder {
   SimulatedHistory take() { return std::move(history_); }
 
  private:
+  void load_kernel(std::uint16_t label);
   void complete_ready();
   void complete_all();
 
@@ -80,6 +82,8 @@ class Recorder {
   struct Pending { BlockId block; double ready; };
   std::vector<Pending> pending_;
   std::optional<Clock> clock_;
+  std::set<std::string> loaded_kernels_;  // those that have run
+  std::vector<bool> loaded_labels_;       // by label: its kernel is one of them
   std::int64_t host_ = 0, host_pinned_ = 0, host_peak_ = 0;
 };
 
