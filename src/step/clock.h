@@ -15,10 +15,14 @@ namespace zplan {
 
 class Clock {
  public:
-  // Microseconds of the host for one operator, one gather and one module hook (Python of ZeRO-3's coordinator). A
-  // layer of Qwen3-8B takes 11 ms of a forward (27 hooks) and 24-29 ms of recomputation and backward, whatever the
-  // batch: docs/time-model.md#host.
-  static constexpr double kOperator = 10, kGather = 200, kForwardHook = 320, kBackwardHook = 500;
+  // Microseconds of the host for one operator, what follows a gather's request, and one module hook (Python of ZeRO-3's
+  // coordinator). A layer of Qwen3-8B takes 11 ms of a forward (27 hooks) and 24-29 ms of recomputation and backward,
+  // whatever the batch: docs/time-model.md#host.
+  static constexpr double kOperator = 20, kGather = 200, kForwardHook = 320, kBackwardHook = 500;
+  // The part of a hook before it asks for its gathers.
+  static constexpr double kBeforeGather = 0.55;
+  // A module of the trace that a decision about releases looks at; each decision is made once.
+  static constexpr double kTracedModule = 9;
 
   explicit Clock(const Gpu& gpu)
       : bytes_per_us_(std::max(1.0, gpu.memory_gb_per_s * 0.8 * 1e3)),

@@ -117,7 +117,8 @@ void Coordinator::fetch(std::int32_t module, bool forward, bool recompute) {
     queue_ = 0;
     clean_inflight();
   }
-  recorder_.clock()->host_works(forward ? Clock::kForwardHook : Clock::kBackwardHook);
+  const double hook = forward ? Clock::kForwardHook : Clock::kBackwardHook;
+  recorder_.clock()->host_works(Clock::kBeforeGather * hook);
   if (!forward && !contains(active_backward_, module)) active_backward_.push_back(module);
 
   const auto& fetched = own(module);
@@ -142,6 +143,7 @@ void Coordinator::fetch(std::int32_t module, bool forward, bool recompute) {
     wait(p);
   }
   if (mode_ == TraceMode::Complete) prefetch(fetched);
+  recorder_.clock()->host_works((1 - Clock::kBeforeGather) * hook);
   ++step_id_;
 }
 
@@ -199,7 +201,6 @@ void Coordinator::gather_group(const std::vector<std::int32_t>& unsorted, bool s
   const auto ranks = secondary ? run_.ds.zero.zero_hpz_partition_size : world_;
   const auto padded = [&](const State& s) { return ceil_div(s.numel, ranks) * ranks; };
   ++gathers_;
-  recorder_.clock()->host_works(Clock::kGather);
   for (const auto p : parameters) {
     state_[static_cast<std::size_t>(p)].status = Status::Inflight;
     state_[static_cast<std::size_t>(p)].handle = id;
@@ -239,6 +240,7 @@ void Coordinator::gather_group(const std::vector<std::int32_t>& unsorted, bool s
     }
   }
   handles_.push_back(std::move(handle));
+  recorder_.clock()->host_works(Clock::kGather);
 }
 
 void Coordinator::wait(std::int32_t parameter) {
@@ -306,6 +308,11 @@ const std::vector<std::int32_t>& Coordinator::to_release(std::int32_t module, st
   for (const auto& decision : decisions) {
     if (decision.module == module) return decision.parameters;
   }
+  // __params_to_release walks the trace until the reuse distance is passed; lru_cache keeps what it decided.
+  const auto end = std::lower_bound(traversed_.begin() + step_id, traversed_.end(),
+                                    traversed_[at] + run_.ds.zero.stage3_max_reuse_distance);
+  const auto walked = std::min<std::ptrdiff_t>(end - traversed_.begin(), std::ssize(module_order_)) - step_id;
+  recorder_.clock()->host_works(Clock::kTracedModule * static_cast<double>(walked));
   Release decision{module, {}};
   for (const auto p : own(module)) {
     const auto& s = state_[static_cast<std::size_t>(p)];

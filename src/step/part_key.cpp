@@ -33,7 +33,8 @@ std::size_t PartKeyHash::operator()(const PartKey& key) const {
   return hash;
 }
 
-// The script asks for the stage, which engine it is under and whose linear it calls, never for what that engine is set to.
+// The script asks for the stage, which engine it is under and whose linear it calls, never for what that engine is set
+// to.
 PartKey key_of_model(const Run& run) {
   PartKey key{run.ds, run.workload, 0, run.steps, 0};
   key.ds.zero = {};

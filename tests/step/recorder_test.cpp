@@ -18,7 +18,8 @@ std::ptrdiff_t completed(const std::string& last_operator) {
   Recorder recorder({{"down: d", Component::Activations}, {"final norm: f.x32", Component::Activations}});
   recorder.use_clock(gpu);
   const auto last = recorder.label(last_operator, Component::Activations);
-  const auto weight = recorder.allocate(100'000'000, recorder.label("gathered", Component::GatheredParameters), -1, kGather);
+  const auto gathered = recorder.label("gathered", Component::GatheredParameters);
+  const auto weight = recorder.allocate(100'000'000, gathered, -1, kGather);
   recorder.allocate(8, 1);
   recorder.allocate(8, 0);
   recorder.allocate(16'777'216, 0, -1, kCompute, 3e12);  // 5 ms
