@@ -12,7 +12,7 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 12, kBar = 40;
+constexpr std::size_t kIndent = 12;
 
 std::string signed_percent(double x) {
   char out[32];

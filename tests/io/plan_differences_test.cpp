@@ -49,7 +49,7 @@ TEST_CASE("what differs between two plans", "[io]") {
   CHECK(text.find("reserved_bytes") != std::string::npos);
   CHECK(text.find("+6.0 GiB") != std::string::npos);
   CHECK(text.find("B takes 1.50x the time of A.") != std::string::npos);
-  CHECK(plan_differences_json(d)["figures"]["reserved_bytes"] == json::array({24.0 * kGiB, 30.0 * kGiB}));
+  CHECK(plan_differences_json(d)["figures"]["reserved_bytes"] == nlohmann::ordered_json::array({24.0 * kGiB, 30.0 * kGiB}));
 }
 
 TEST_CASE("plans closer than their uncertainty are a tie, and a plan equals itself", "[io]") {
@@ -81,5 +81,5 @@ TEST_CASE("what is no plan is an input error with its place", "[io]") {
       {cut, "b.json:/best"},
       {textual, "b.json:/best/time/step_seconds"},
   }));
-  CHECK(error_text([&] { of(good, bad); }).find(where) != std::string::npos);
+  CHECK(error_text([&, bad = bad] { of(good, bad); }).find(where) != std::string::npos);
 }
