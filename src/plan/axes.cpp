@@ -66,15 +66,6 @@ std::int64_t recompute_every(const std::string& text, const std::string& where) 
   throw InputError(where, "'" + text + "' is no kind of recomputation", "write none, full or every-N");
 }
 
-// Whether overlap_comm departs from the stage's default; nothing reads it in stage 0.
-std::vector<bool> overlaps(int stage, const Axes& axes) {
-  if (stage == 0) return {axes.other_overlap.front()};
-  if (axes.overlap_comm.empty()) return axes.other_overlap;
-  std::vector<bool> other;
-  for (const bool on : axes.overlap_comm) other.push_back(on != (stage == 3));
-  return other;
-}
-
 }  // namespace
 
 Axes default_axes(const Run& base, const Cluster& cluster, std::int64_t global_batch) {
@@ -108,12 +99,13 @@ void fix_axis(Axes& axes, const std::string& assignment) {
       {"stage3_param_persistence_threshold", &axes.persistence}};
   const std::map<std::string, std::vector<bool>*> switches = {{"expandable_segments", &axes.expandable_segments},
                                                               {"stage3_allgather_sequential", &axes.sequential},
-                                                              {"overlap_comm", &axes.overlap_comm},
                                                               {"fused_loss", &axes.fused_loss}};
   if (const auto it = numbers.find(key); it != numbers.end()) {
     *it->second = {whole_number(value, where)};
   } else if (const auto s = switches.find(key); s != switches.end()) {
     *s->second = {truth(value, where)};
+  } else if (key == "overlap_comm") {
+    axes.overlap_comm = {truth(value, where) ? Overlap::On : Overlap::Off};
   } else if (key == "stage") {
     const auto stage = whole_number(value, where);
     if (stage > 3) throw InputError(where, "there is no ZeRO stage " + value, "write 0, 1, 2 or 3");
@@ -123,7 +115,7 @@ void fix_axis(Axes& axes, const std::string& assignment) {
   } else if (key == "recompute") {
     axes.recompute = {recompute_every(value, where)};
   } else {
-    std::string known = "stage, offload, recompute";
+    std::string known = "stage, offload, recompute, overlap_comm";
     for (const auto& [name, values] : numbers) known += ", " + name;
     for (const auto& [name, values] : switches) known += ", " + name;
     throw InputError(where, "'" + key + "' is nothing the search chooses", "use one of " + known);
@@ -133,8 +125,8 @@ void fix_axis(Axes& axes, const std::string& assignment) {
 KnobGrid::KnobGrid(const Axes& a, int stage)
     : stage_(stage),
       expandable_(a.expandable_segments),
-      other_overlap_(overlaps(stage, a)),
       sequential_(if_stage3(stage, a.sequential)),
+      overlap_(stage == 0 ? std::vector<Overlap>{a.overlap_comm.front()} : a.overlap_comm),
       buckets_(stage == 0 ? std::vector<std::int64_t>{a.reduce_buckets.front()} : a.reduce_buckets),
       sub_groups_(if_stage3(stage, a.sub_groups)),
       max_live_(if_stage3(stage, a.max_live)),
@@ -143,7 +135,12 @@ KnobGrid::KnobGrid(const Axes& a, int stage)
       persistence_(if_stage3(stage, a.persistence)) {
   timeless_ = product(expandable_) * product(sub_groups_);
   size_ = timeless_ * product(buckets_) * product(max_live_) * product(max_reuse_) * product(prefetch_) *
-          product(persistence_) * product(other_overlap_) * product(sequential_);
+          product(persistence_) * product(overlap_) * product(sequential_);
+}
+
+bool KnobGrid::overlap(Overlap said) const {
+  if (said == Overlap::On || said == Overlap::Off) return said == Overlap::On;
+  return (stage_ == 3) == (said == Overlap::Default);
 }
 
 void KnobGrid::set(std::int64_t index, Strategy& s) const {
@@ -156,7 +153,7 @@ void KnobGrid::set(std::int64_t index, Strategy& s) const {
   z.stage3_max_reuse_distance = digits.next(max_reuse_);
   z.stage3_prefetch_bucket_size = digits.next(prefetch_);
   z.stage3_param_persistence_threshold = digits.next(persistence_);
-  z.overlap_comm = overlap(digits.next(other_overlap_));
+  z.overlap_comm = overlap(digits.next(overlap_));
   z.stage3_allgather_sequential = digits.next(sequential_);
 }
 
@@ -165,7 +162,7 @@ void KnobGrid::set_frugal(Strategy& s) const {
   auto& z = s.ds.zero;
   z.sub_group_size = *std::min_element(sub_groups_.begin(), sub_groups_.end());
   z.reduce_bucket_size = *std::min_element(buckets_.begin(), buckets_.end());
-  for (const bool other : other_overlap_) z.overlap_comm = z.overlap_comm && overlap(other);
+  for (const Overlap said : overlap_) z.overlap_comm = z.overlap_comm && overlap(said);
 }
 
 void KnobGrid::set_fastest(Strategy& s) const {
@@ -176,7 +173,7 @@ void KnobGrid::set_fastest(Strategy& s) const {
   z.stage3_max_reuse_distance = *std::max_element(max_reuse_.begin(), max_reuse_.end());
   z.stage3_prefetch_bucket_size = *std::max_element(prefetch_.begin(), prefetch_.end());
   z.stage3_param_persistence_threshold = *std::max_element(persistence_.begin(), persistence_.end());
-  for (const bool other : other_overlap_) z.overlap_comm = z.overlap_comm || overlap(other);
+  for (const Overlap said : overlap_) z.overlap_comm = z.overlap_comm || overlap(said);
 }
 
 }  // namespace zplan

@@ -11,6 +11,9 @@
 
 namespace zplan {
 
+// overlap_comm: as DeepSpeed's default for the stage, the other way, or as said whatever the stage.
+enum class Overlap : std::uint8_t { Default, Other, On, Off };
+
 struct Axes {
   // A family is one choice of these.
   std::vector<int> stages{0, 1, 2, 3};
@@ -22,8 +25,7 @@ struct Axes {
   std::vector<OptimizerKind> optimizers;
   // Knobs within a family: most of them move memory, and time only a little.
   std::vector<bool> expandable_segments{false, true};
-  std::vector<bool> other_overlap{false, true};     // overlap_comm as DeepSpeed's default for the stage, or not
-  std::vector<bool> overlap_comm;                   // the same in so many words, for every stage; empty: other_overlap
+  std::vector<Overlap> overlap_comm{Overlap::Default, Overlap::Other};
   std::vector<std::int64_t> reduce_buckets{500'000'000, 200'000'000, 50'000'000, 16'000'000};
   std::vector<std::int64_t> sub_groups{1'000'000'000, 300'000'000, 100'000'000, 30'000'000};
   std::vector<std::int64_t> max_live{1'000'000'000, 300'000'000, 100'000'000};
@@ -59,9 +61,10 @@ class KnobGrid {
   void set_fastest(Strategy& strategy) const;
 
  private:
-  bool overlap(bool other) const { return (stage_ == 3) != other; }
+  bool overlap(Overlap said) const;
   int stage_;
-  std::vector<bool> expandable_, other_overlap_, sequential_;
+  std::vector<bool> expandable_, sequential_;
+  std::vector<Overlap> overlap_;
   std::vector<std::int64_t> buckets_, sub_groups_, max_live_, max_reuse_, prefetch_, persistence_;
   std::int64_t timeless_ = 1, size_ = 1;
 };

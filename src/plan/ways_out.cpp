@@ -53,8 +53,7 @@ Question question_of(const LargeChange& c, const TimeCoefficients& coefficients)
   a.finetunes = {c.run.workload.finetune};
   a.optimizers = {c.run.workload.optimizer};
   a.expandable_segments = from(own.expandable_segments);
-  const bool other = z.overlap_comm != (z.stage == 3);
-  a.other_overlap = z.overlap_comm ? std::vector<bool>{other, !other} : std::vector<bool>{other};
+  a.overlap_comm = z.overlap_comm ? std::vector{Overlap::On, Overlap::Off} : std::vector{Overlap::Off};
   a.reduce_buckets = from(z.reduce_bucket_size, a.reduce_buckets);
   a.sub_groups = from(z.sub_group_size, a.sub_groups);
   a.max_live = from(z.stage3_max_live_parameters, a.max_live);
@@ -68,7 +67,7 @@ Question question_of(const LargeChange& c, const TimeCoefficients& coefficients)
 // Calls visit(member) for every axis that is a setting.
 template <class Visit>
 void for_each_setting(const Visit& visit) {
-  visit(&Axes::expandable_segments), visit(&Axes::other_overlap), visit(&Axes::sequential);
+  visit(&Axes::expandable_segments), visit(&Axes::overlap_comm), visit(&Axes::sequential);
   visit(&Axes::reduce_buckets), visit(&Axes::sub_groups), visit(&Axes::max_live), visit(&Axes::max_reuse);
   visit(&Axes::prefetch), visit(&Axes::persistence);
 }

@@ -42,7 +42,7 @@ inline Question small_question(Bytes for_torch) {
   q.axes.prefetch = {50'000'000};
   q.axes.persistence = {100'000};
   q.axes.sequential = {false};
-  q.axes.other_overlap = {false};
+  q.axes.overlap_comm = {Overlap::Default};
   return q;
 }
 
