@@ -1,6 +1,7 @@
 #include "step/modules.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace zplan {
@@ -44,6 +45,11 @@ void fill_subtrees(Modules& modules, const std::vector<Parameter>& parameters) {
 }
 
 }  // namespace
+
+bool is_linear(const Module& module) {
+  return module.name == "lm_head" ||
+         std::any_of(std::begin(kLinears), std::end(kLinears), [&](const Wrapped& w) { return module.name == w.module; });
+}
 
 Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters) {
   const bool adapted = workload.finetune == Finetune::Lora || workload.finetune == Finetune::Qlora;

@@ -32,6 +32,9 @@ struct Modules {
   std::map<std::string, std::int32_t> local;  // by name, offset in a layer
 };
 
+// A linear of the model itself: a projection of a layer, or the head.
+bool is_linear(const Module& module);
+
 Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters);
 
 }  // namespace zplan

@@ -1,7 +1,6 @@
 #include "step/zero3.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 
 #include "step/optimizer.h"
@@ -17,12 +16,6 @@ std::vector<std::int64_t> widths(const Run& run, const std::vector<Parameter>& p
     out.push_back((p.adapter() && run.workload.adapter_autocast && run.workload.zero_init) || run.ds.torch_autocast ? 4 : width(run.ds.precision).count);
   }
   return out;
-}
-
-bool linear(const Module& module) {
-  static const std::set<std::string> names = {"q_proj", "k_proj",  "v_proj",    "o_proj", "gate_proj",
-                                              "up_proj", "down_proj", "lm_head"};
-  return names.count(module.name) > 0;
 }
 
 }  // namespace
@@ -54,7 +47,7 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       scalars_(recorder, scalar_label_), pinned_(recorder) {
   recorder.use_clock(run.gpu);
   for (const auto& m : script.modules.all) {
-    const bool keeps = m.leaf || (script.torch_linears && linear(m));
+    const bool keeps = m.leaf || (script.torch_linears && is_linear(m));
     keeps_views_.push_back(keeps && !run.workload.recompute.at(m.layer));
   }
   // S3:_create_fp16_sub_groups: parameters in order until the partitions reach sub_group_size.
