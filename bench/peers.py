@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What other estimators say of measured DeepSpeed runs, how far off they are, and how long an answer takes, beside zplan.
+"""What other estimators say of measured DeepSpeed runs, how far off they are, how long an answer takes, beside zplan.
 
     bench/peers.py [RECORDS.jsonl...] [--zplan build/release/zplan]      default: tests/truth/runs.jsonl and grid.jsonl
 
@@ -103,7 +103,8 @@ PEERS = {
 def comparable(record):
     workload, zero = record["workload"], record["ds_config"].get("zero_optimization", {})
     return (record["outcome"] == "ok" and record["rank"] == 0 and not record.get("capacity_limit_bytes")
-            and workload["finetune"] == "full" and workload["recompute"] in ("none", "full") and workload["precision"] == "bf16"
+            and workload["finetune"] == "full" and workload["precision"] == "bf16"
+            and workload["recompute"] in ("none", "full")
             and not workload.get("kernels") and not workload.get("fused_loss") and not workload.get("model_overrides")
             and workload["optimizer"] == "deepspeed-adamw" and "nvme" not in json.dumps(zero)
             and "moe" not in record["model"])  # fmt: skip

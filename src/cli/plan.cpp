@@ -86,7 +86,8 @@ std::vector<MeasuredLike> measured_like(const PlanReport& r, const Catalog& cata
     try {
       const Record record = read_record(text, catalog, files);
       const Run& m = record.run;
-      const bool same = (m.rank == 0 || record.ranks == Record::Ranks::Fake) && m.model.name == r.question.base.model.name && m.ds.zero.stage == s.ds.zero.stage &&
+      const bool once = m.rank == 0 || record.ranks == Record::Ranks::Fake;  // of real ranks the first speaks for all
+      const bool same = once && m.model.name == r.question.base.model.name && m.ds.zero.stage == s.ds.zero.stage &&
                         offload_of(m.ds.zero) == offload_of(s.ds.zero) && m.workload.seq_len == s.workload.seq_len &&
                         m.ds.train_micro_batch_size_per_gpu == s.ds.train_micro_batch_size_per_gpu &&
                         m.workload.recompute.every == s.workload.recompute.every && m.workload.finetune == s.workload.finetune &&

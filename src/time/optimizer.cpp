@@ -42,7 +42,8 @@ Coefficient cpu_adam_per_s(const Run& run, const Cluster& cluster, const TimeCoe
   const bool ddr5 = cluster.node.gpu.pcie_gb_per_s > pcie4_gb_per_s;
   const Coefficient node = ddr5 ? c.cpu_adam_node_ddr5_per_s : c.cpu_adam_node_per_s;
   const double ranks = static_cast<double>(std::max<std::int64_t>(cluster.node.gpus, 1));
-  const double of_threads = cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value, of_node = node.value / 2 * sockets(cluster.node) / ranks;
+  const double of_threads = cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value;
+  const double of_node = node.value / 2 * sockets(cluster.node) / ranks;
   if (of_threads < of_node) return {of_threads, c.cpu_adam_thread_per_s.relative_error};
   return {of_node, node.relative_error};
 }
