@@ -24,9 +24,10 @@ class Clock {
   // A module of the trace that a decision about releases looks at; each decision is made once.
   static constexpr double kTracedModule = 9;
 
-  explicit Clock(const Gpu& gpu)
+  // Of an fp32 model: torch leaves TF32 off for matrix products (torch.backends.cuda.matmul.allow_tf32).
+  explicit Clock(const Gpu& gpu, bool fp32 = false)
       : bytes_per_us_(std::max(1.0, gpu.memory_gb_per_s * 0.8 * 1e3)),
-        flops_per_us_(std::max(1.0, std::max(gpu.bf16_tflops, gpu.fp16_tflops) * 0.6 * 1e6)),
+        flops_per_us_(std::max(1.0, (fp32 ? gpu.fp32_tflops : std::max(gpu.bf16_tflops, gpu.fp16_tflops)) * 0.6 * 1e6)),
         host_bytes_per_us_(std::max(1.0, gpu.pcie_gb_per_s * 0.8 * 1e3)) {}
 
   void host_works(double us) { host_ += us; }

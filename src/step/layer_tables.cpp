@@ -6,8 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "step/full_precision.h"
 #include "step/tables/all.h"
 #include "step/tables/eager_attention.h"
+#include "step/tables/full_precision.h"
 #include "step/tables/masked_attention.h"
 
 namespace zplan {
@@ -88,8 +90,6 @@ bool plain(const Run& run) { return run.ds.zero.stage < 3 && whole_dense(run); }
 
 }  // namespace
 
-bool full_precision(const Run& run) { return run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast && plain(run); }
-
 bool autocast_layers(const Run& run) {
   return run.ds.torch_autocast && plain(run) && !run.workload.attention_mask && run.model.qk_norm && !run.model.qkv_bias;
 }
@@ -118,7 +118,6 @@ LayerTables::LayerTables(const Run& run)
 
 TableRows LayerTables::forward(bool first) const {
   if (run_.model.experts) return experts("LF", Part::Kept, "MF");
-  if (full_precision(run_)) return finished(book_.rows("FF"));
   if (autocast_layers(run_)) return book_.rows("AF");
   if (!adapted_) return finished(with_liger(attention(book_.rows("LF"), Part::Kept), run_, LigerPart::Kept, first));
   auto rows = book_.rows("LG");
@@ -165,7 +164,7 @@ TableRows LayerTables::recompute() const {
   if (run_.workload.recompute.impl == RecomputeImpl::Reentrant) return forward(false);
   if (run_.model.experts) return experts("LF", Part::Kept, "MR");
   const auto rows = forward(false);
-  const std::string h1 = layer_kernels(run_).rms_norm ? "" : " h1";  // Liger's norm keeps it
+  const std::string h1 = layer_kernels(run_).rms_norm || full_precision(run_) ? "" : " h1";  // the norm keeps it
   if (adapted_) {
     const bool quantized = run_.workload.finetune == Finetune::Qlora;
     std::string end = zero3_ ? (fp32_adapters_ ? "Z4" : quantized ? "Q8" : "Z2") : quantized ? "QT" : "GT";
@@ -277,7 +276,6 @@ TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
     const char* name = reentrant ? "LX" : checkpointed ? "LK" : lowest ? "LI" : "LH";
     return finished(with_liger(quantized(book_.rows(name)), run_, backward_part(checkpointed), first));
   }
-  if (full_precision(run_)) return finished(book_.rows("FB"));
   if (autocast_layers(run_)) return book_.rows("AB");
   if (torch_linear_layers(run_)) return finished(book_.rows("LT"));
   const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
@@ -296,27 +294,43 @@ TableRows LayerTables::experts(const char* layer, Part part, const char* feed_fo
 
 TableRows LayerTables::attention(TableRows rows, Part part) const {
   const bool masked = run_.workload.attention_mask && run_.workload.attention == Attention::Sdpa;
-  if ((run_.workload.attention != Attention::Eager && !masked) || adapted_) return rows;
-  const auto patch = [&](std::initializer_list<const char*> texts) {
-    TableRows out = std::move(rows);
-    for (const auto* text : texts) out = replaced(std::move(out), parse_rows(text));
-    return out;
+  const bool eager = run_.workload.attention == Attention::Eager, fp32 = full_precision(run_);
+  if ((!eager && !masked && !fp32) || adapted_) return rows;
+  const auto patch = [&](std::initializer_list<TableText> texts) {
+    for (const auto& text : texts) rows = replaced(std::move(rows), parse_rows(text.rows));
   };
   using namespace tables;
   if (masked) {
     switch (part) {
-      case Part::Kept: return patch({KF.rows});
-      case Part::NothingKept: return patch({KE.rows});
-      case Part::Backward: return zero3_ ? patch({KB.rows, K3.rows}) : patch({KB.rows});
-      case Part::CheckpointedBackward: return zero3_ ? patch({KB.rows, K3.rows, KN.rows}) : patch({KB.rows, KC.rows});
+      case Part::Kept: patch({KF}); break;
+      case Part::NothingKept: patch({KE}); break;
+      case Part::Backward: zero3_ ? patch({KB, K3}) : patch({KB}); break;
+      case Part::CheckpointedBackward: zero3_ ? patch({KB, K3, KN}) : patch({KB, KC}); break;
     }
-  }
-  switch (part) {
-    case Part::Kept: return patch({tables::EF.rows});
-    case Part::NothingKept: return patch({tables::EE.rows});
-    case Part::Backward: return zero3_ ? patch({tables::EB.rows, tables::EZ.rows}) : patch({tables::EB.rows});
-    case Part::CheckpointedBackward:
-      return zero3_ ? patch({tables::EB.rows, tables::EZ.rows, tables::EN.rows}) : patch({tables::EB.rows, tables::EC.rows});
+  } else if (eager) {
+    switch (part) {
+      case Part::Kept: patch({EF}); break;
+      case Part::NothingKept: patch({EE}); break;
+      case Part::Backward: zero3_ ? patch({EB, EZ}) : patch({EB}); break;
+      case Part::CheckpointedBackward: zero3_ ? patch({EB, EZ, EN}) : patch({EB, EC}); break;
+    }
+    if (!fp32) return rows;
+    switch (part) {
+      case Part::Kept: patch({YF}); break;
+      case Part::NothingKept: patch({YE}); break;
+      case Part::Backward: patch({YB}); break;
+      case Part::CheckpointedBackward: patch({YB, YC}); break;
+    }
+  } else {
+    const bool several_rows = run_.ds.train_micro_batch_size_per_gpu > 1;
+    switch (part) {
+      case Part::Kept: several_rows ? patch({XF, XG}) : patch({XF}); break;
+      case Part::NothingKept: several_rows ? patch({XF, XE, XH}) : patch({XF, XE}); break;
+      case Part::Backward: several_rows ? patch({XB, XI}) : patch({XB}); break;
+      case Part::CheckpointedBackward: several_rows ? patch({XB, XJ}) : patch({XB, XC}); break;
+    }
+    if (zero3_ && part == Part::Backward) patch({XZ});
+    if (zero3_ && part == Part::CheckpointedBackward) patch({XN});
   }
   return rows;
 }
@@ -327,6 +341,7 @@ TableRows LayerTables::finished(TableRows rows) const {
     if (run_.model.qkv_bias && adapted_ && !zero3_ && row.step == "q_proj") row = with_macro(with_macro({row}, "GF", "GL"), "GN", "GM").front();
   }
   if (!run_.model.qk_norm) rows = without_qk_norm(std::move(rows), adapted_);
+  if (full_precision(run_)) rows = in_full_precision(std::move(rows), run_);
   return dropout_ ? with_dropout(std::move(rows)) : rows;
 }
 

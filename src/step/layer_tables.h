@@ -7,10 +7,6 @@
 
 namespace zplan {
 
-// fp32 end to end, with the plain linear of stages 0-2. Checkpointing, adapters and eager attention in fp32 use the
-// 16-bit tables.
-bool full_precision(const Run& run);
-
 // torch_autocast in stages 0-2, whole training without checkpointing, of models with norms on q and k and no biases.
 // Others use the 16-bit tables.
 bool autocast_layers(const Run& run);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "step/engine.h"
+#include "step/full_precision.h"
 #include "step/layer_tables.h"
 #include "step/script.h"
 #include "step/script_compiler.h"
@@ -92,7 +93,8 @@ Script make_script(const Run& run) {
   if (eager) {
     const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
     const auto& mask = book.rows("PE");
-    begin.insert(rope, mask.begin(), mask.end());
+    const auto wide = fp32 ? ends_in_full_precision(mask) : mask;
+    begin.insert(rope, wide.begin(), wide.end());
   } else if (holds_mask(run)) {
     const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
     const TableRows rest(rope, begin.end());
@@ -106,14 +108,14 @@ Script make_script(const Run& run) {
   const bool liger_norms = layer_kernels(run).rms_norm;
   if (!boundaries) {
     arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
-    // The first of Liger's norms keeps its input, unless nothing below it takes a gradient.
-    if (liger_norms && !adapted) arguments = {"pos"};
+    // The first of Liger's norms and of fp32's keeps its input, unless nothing below it takes a gradient.
+    if ((liger_norms && !adapted) || fp32) arguments = {"pos"};
     if (holds_mask(run)) arguments.insert(arguments.begin(), "mask");
   }
   const Bound ends = {{"args", arguments}, {"xlast", {"xlast"}}};
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
-  auto head = book.rows(fp32 ? (rows_many ? "FM" : "FH") : autocast ? (rows_many ? "AM" : "AH") : fused ? "HL" : rows_many ? "HM" : "HF");
+  auto head = book.rows(autocast ? (rows_many ? "AM" : "AH") : fused ? "HL" : rows_many ? "HM" : "HF");
   if (liger_norms) head = replaced(head, book.rows("VH"));
   if (liger_norms && fused) head = replaced(head, book.rows("VL"));
   const bool freeze = run.workload.finetune == Finetune::Freeze;
@@ -126,16 +128,18 @@ Script make_script(const Run& run) {
     // Liger makes the head's gradient only where the head trains.
     if (const auto at = row.allocates.find("gw=2VH "); at != std::string::npos) row.allocates.erase(at, 7);
   }
+  if (fp32) head = ends_in_full_precision(std::move(head));
   s.forward_end = c.outer(head, Pass::Forward, ends);
   const std::vector<std::string> all_arguments = passes_positions_first(run.model) ? std::vector<std::string>{"pos", "emb"} : std::vector<std::string>{"emb", "pos"};
-  const auto evaluation = liger_norms ? replaced(book.rows("VE"), book.rows("VG")) : book.rows("VE");
+  auto evaluation = liger_norms ? replaced(book.rows("VE"), book.rows("VG")) : book.rows("VE");
+  if (fp32) evaluation = ends_in_full_precision(std::move(evaluation));
   s.eval_end = c.outer(evaluation, Pass::Forward, {{"args", all_arguments}, {"xlast", {"xlast"}}});
   s.torch_linears = torch_linear_layers(run);
   const bool own_linear = zero3 && !s.torch_linears;  // DeepSpeed's
-  auto loss = book.rows(fp32 ? "FL" : autocast ? "AL" : frozen_head ? (zero3 ? "Z3" : "HZ") : own_linear ? "H3" : zero3 ? "HT" : "HB");
+  auto loss = book.rows(autocast ? "AL" : frozen_head ? (zero3 ? "Z3" : "HZ") : own_linear ? "H3" : zero3 ? "HT" : "HB");
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
   const bool in_place = own_linear || run.workload.kernels.fused_linear_cross_entropy;
-  auto embedding = book.rows(fp32 ? (tied ? "FT" : "FU") : autocast ? (tied ? "AT" : "FU") : !tied ? "EU" : in_place ? "E3" : "HE");
+  auto embedding = book.rows(autocast && tied ? "AT" : !tied ? "EU" : in_place ? "E3" : "HE");
   const bool kept_losses = run.versions.switches.engine_keeps_losses && loss_scaled(run);
   const bool divided = run.ds.gradient_accumulation_steps > 1;
   if (!loss_scaled(run)) loss = replaced(loss, book.rows("UB"));
@@ -155,7 +159,9 @@ Script make_script(const Run& run) {
   // from an autograd function of Python's (ZeRO-3's linear, Liger's loss) it runs in the norm's backward.
   Bound handed = {{"HEAD", {}}, {"UNTIED", {}}};
   if (!tied && !frozen_head) handed[own_linear || fused ? "HEAD" : "UNTIED"] = {head_gradient};
+  if (fp32) loss = ends_in_full_precision(std::move(loss));
   s.backward_begin = c.outer(loss, Pass::Backward, handed);
+  if (fp32 || autocast) embedding = ends_in_full_precision(std::move(embedding));
   if (run.tokens() > 3072) embedding = with_sorted_embedding(embedding);
   // A frozen embedding: with checkpointing its output was made to require a gradient (enable_input_require_grads),
   // so that its hook runs at the end of backward.

@@ -48,7 +48,7 @@ class Recorder {
   explicit Recorder(std::vector<Label> labels) { history_.labels = std::move(labels); }
 
   // From now on frees complete when the clock says so; without one, at the next allocation.
-  void use_clock(const Gpu& gpu) { clock_.emplace(gpu); }
+  void use_clock(const Gpu& gpu, bool fp32 = false) { clock_.emplace(gpu, fp32); }
   std::optional<Clock>& clock() { return clock_; }
 
   std::uint16_t label(const std::string& text, Component component);

@@ -169,7 +169,8 @@ double Compiler::product_flops(const std::string& step, const std::string& name)
       {"q_proj", "HA"}, {"k_proj", "HK"}, {"v_proj", "HK"}, {"v_proj 2", "HK"}, {"o_proj", "AH"},
       {"gate", "HF"},   {"up", "HF"},     {"down", "HF"},   {"lm_head", "HV"},  {"chunk", "HV"}};
   const auto n = static_cast<double>(run_.tokens());
-  if (step == "sdpa") return 2 * n * static_cast<double>(run_.workload.seq_len * run_.model.attention_width());
+  static const std::set<std::string> scaled = {"sq", "doc"}, products_of_scores = {"sc", "av", "dkr", "dqs"};  // fp32
+  if ((step == "sdpa" && !scaled.count(name)) || products_of_scores.count(name)) return 2 * n * static_cast<double>(run_.workload.seq_len * run_.model.attention_width());
   const auto it = products.find(step);
   // Of an adapted linear only the base product counts; workspaces, biases and copies are no products.
   static const std::set<std::string> base = {"y0", "dxb", "dy"};

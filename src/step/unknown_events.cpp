@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "step/full_precision.h"
 #include "step/layer_tables.h"
 #include "step/liger_rows.h"
 
@@ -37,14 +38,13 @@ std::vector<Note> unknown_events(const Run& run) {
               "simulated with the layers of 16-bit training, which are too small",
               "use bf16, or " + measure);
   unknown.add(fp32 && !full_precision(run),
-              "fp32 in stage 3, with checkpointing, adapters, frozen layers, Liger or other attention "
-              "than sdpa",
+              "fp32 with adapters or frozen layers",
               "simulated with the layers of 16-bit training, which are too small",
               "use bf16, or " + measure);
-  unknown.add(run.ds.precision == Precision::Fp32 && w.eval_after,
-              "An evaluation in fp32",
-              "simulated as in 16 bits",
-              measure);
+  unknown.add(full_precision(run) && w.attention == Attention::Sdpa && run.model.heads == run.model.kv_heads,
+              "fp32 without grouped heads, where sdpa takes its memory-efficient kernel",
+              "simulated with the plain products of grouped heads, which are too large",
+              "use bf16, or " + measure);
   unknown.add(layer_kernels(run) != w.kernels && (w.kernels.rms_norm || w.kernels.rope || w.kernels.swiglu),
               "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers, a padding mask or "
               "eager attention",

@@ -45,7 +45,7 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       overflow_label_(recorder.label("overflow check of the gradient buffer", Component::StepTransients)),
       foreach_label_(recorder.label("square root of exp_avg_sq (foreach)", Component::StepTransients)),
       scalars_(recorder, scalar_label_), pinned_(recorder) {
-  recorder.use_clock(run.gpu);
+  recorder.use_clock(run.gpu, run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast);
   for (const auto& m : script.modules.all) {
     const bool keeps = m.leaf || (script.torch_linears && is_linear(m));
     keeps_views_.push_back(keeps && !run.workload.recompute.at(m.layer));

@@ -32,16 +32,22 @@ TEST_CASE("settings that are simulated with the tables of others are told", "[st
          r.workload.finetune = Finetune::Lora;
          r.workload.lora_dropout = 0.1;
        }), ""},
-      {"fp32", changed([](Run& r) { r.ds.precision = Precision::Fp32; }), ""},
-      {"fp32, checkpointing", changed([](Run& r) {
+      {"fp32, stage 3, checkpointing, evaluation", changed([](Run& r) {
          r.ds.precision = Precision::Fp32;
+         r.ds.zero.stage = 3;
+         r.model.heads = 8, r.model.kv_heads = 2;
          r.workload.recompute.every = 1;
-       }), "fp32 in stage 3, with checkpointing, adapters, frozen layers, Liger or other attention than sdpa: simulated with the "
-           "layers of 16-bit training, which are too small."},
-      {"fp32, evaluation", changed([](Run& r) {
-         r.ds.precision = Precision::Fp32;
          r.workload.eval_after = true;
-       }), "An evaluation in fp32: simulated as in 16 bits."},
+       }), ""},
+      {"fp32, as many keys as queries", changed([](Run& r) {
+         r.ds.precision = Precision::Fp32;
+         r.model.heads = r.model.kv_heads = 8;
+       }), "fp32 without grouped heads, where sdpa takes its memory-efficient kernel: simulated with the plain products of grouped "
+           "heads, which are too large."},
+      {"fp32, adapters", changed([](Run& r) {
+         r.ds.precision = Precision::Fp32;
+         r.workload.finetune = Finetune::Lora;
+       }), "fp32 with adapters or frozen layers: simulated with the layers of 16-bit training, which are too small."},
       {"torch_autocast, stage 2", changed([](Run& r) {
          r.ds.torch_autocast = r.model.qk_norm = true;
          r.ds.zero.stage = 2;

@@ -1,5 +1,7 @@
-// fp32 training: casts are no copies, the norm keeps its input, and sdpa has no fused kernel (math path,
-// aten/src/ATen/native/transformers/attention.cpp _scaled_dot_product_attention_math).
+// fp32 training: the rows that are not those of 16 bits at twice the width. Casts are no copies, the norm keeps its
+// input, and sdpa has no fused kernel (math path, aten/src/ATen/native/transformers/attention.cpp
+// _scaled_dot_product_attention_math; grouped heads keep the memory-efficient kernel out).
+// The attention's rows are written in 16 bits like those they replace: step/full_precision.h doubles them.
 // The rows are those of docs/memory-model.md#event-tables; step/table.h tells how they are read.
 #pragma once
 
@@ -7,7 +9,7 @@
 
 namespace zplan::tables {
 
-// RMSNorm forward: its input stays.
+// RMSNorm forward: its input stays. Then with nothing kept.
 inline constexpr TableText NS{"NS", "", R"(
   pow 2      | sq=4RC
   mean       | ms=4R  | sq
@@ -15,6 +17,10 @@ inline constexpr TableText NS{"NS", "", R"(
   rsqrt      | rs=4R  | me
   x · rs     | n=4RC
   weight · n | y=4RC  | ms
+)"};
+inline constexpr TableText NI{"NI", "NS", R"(
+  x · rs     | n=4RC  | rs
+  weight · n | y=4RC  | n ms
 )"};
 
 // Backward; the input's gradient is dx. <x> is the norm's input.
@@ -28,6 +34,21 @@ inline constexpr TableText NT{"NT", "", R"(
 )"};
 // Backward where the gradient is added into the running one in place.
 inline constexpr TableText NU{"NU", "NT", R"(
+  mul32    | e1=4RC dx=4RC es=4R           | e1 dn dx
+)"};
+// Backward where the running gradient belongs to another graph: their sum is new.
+inline constexpr TableText NN{"NN", "NT", R"(
+  mul32    | e1=4RC dx=4RC es=4R           | e1 dn
+  sum      | dh=4RC                        | dx
+)"};
+// Backward inside non-reentrant checkpointing; the second adds in place.
+inline constexpr TableText NJ{"NJ", "NT", R"(
+  mul      | dn=4RC pr=4RC                 | weight:w n
+  sum rows | dw=4C ws=ws(R,C) sem=sem(R,C) | sem ws pr dy hook:dw
+  rsqrt    | a1=4R a2=4R a3=4R             | a2 a1 rs es
+  pow      | w1=4RC w2=4RC w3=4RC          | w2 w1 <x> m <xin> w3
+)"};
+inline constexpr TableText NO{"NO", "NJ", R"(
   mul32    | e1=4RC dx=4RC es=4R           | e1 dn dx
 )"};
 
@@ -46,97 +67,105 @@ inline constexpr TableText RT{"RT", "", R"(
   cos     | c5=4NC | dr <cos> c5
 )"};
 
-// layer forward.
-inline constexpr TableText FF{"FF", "", R"(
-  input norm | NS[a](N,H)      |             | layer( input_norm
-  q_proj     | q=4NA @cublas   |             | self_attn( q_proj
-  q_norm     | NS[qn](Nh,D)    |             | q_norm
-  k_proj     | k=4NK           |             | k_proj
-  k_norm     | NS[kn](Ng,D)    |             | k_norm
-  v_proj     | v=4NK           |             | v_proj
-  rotary q   | RS[q](A)
-  rotary k   | RS[k](K)        | qn.y kn.y
-  scale q    | sq=4NA
-  mask       | m1=SS m2=SS     | m1
-  mask 2     | i1=4 i2=4 am=4SS | i2 i1 m2
-  repeat     | kr=4NA vr=4NA
-  scale k    | sk=4NA
-  scores     | sc=4NhS
-  softmax    | pr=4NhS ni=NhS al=Nh fl=4 | fl al ni sc
-  · v        | av=4NA          | kr am
-  contiguous | o=4NA           | av
-  o_proj     | ao=4NH          | ^ q.r k.r v | o_proj )self_attn
-  residual   | h1=4NH          | ao
-  post norm  | NS[b](N,H)      |             | post_norm
-  gate       | gt=4NF          |             | mlp( gate_proj
-  silu       | s=4NF           |             | act_fn
-  up         | u=4NF           |             | up_proj
-  mul        | p=4NF
-  down       | d=4NH           |             | down_proj )mlp
-  residual 2 | out=4NH         | d           | )layer
+// Attention, forward. With several rows (XG) the scaled queries are not contiguous: the product keeps a copy.
+inline constexpr TableText XF{"XF", "", R"(
+  sdpa       | sq=2NA
+  mask       | m1=SS m2=SS                | m1
+  mask 2     | i1=4 i2=4 am=2SS           | i2 i1 m2
+  repeat     | kr=2NA vr=2NA
+  scale k    | sk=2NA
+  scores     | sc=2NhS
+  softmax    | pr=2NhS ni=NhS al=Nh fl=4  | fl al ni sc
+  · v        | av=2NA                     | kr am
+  contiguous | o=2NA                      | av
+  o_proj     | ao=2NH                     | ^ q.r k.r v | o_proj )self_attn
+)"};
+inline constexpr TableText XG{"XG", "", R"(
+  scores     | qc=2NA sc=2NhS
+  · v        | av=2NA                     | kr sq am
 )"};
 
-// layer backward, plain linears.
-inline constexpr TableText FB{"FB", "", R"(
-  down       | dWd=4HF dp=4NF  | p hook:dWd          | layer( mlp( down_proj
-  mul        | du=4NF ds=4NF   | dp u s
-  up         | dWu=4HF z1=4NH  | du hook:dWu         | up_proj
-  silu       | dg=4NF          | ds gt               | act_fn
-  gate       | dWg=4HF z2=4NH  | dg b.y              | gate_proj
-  sum        | b.dy=4NH        | z1 z2 hook:dWg      | )mlp
-  post norm  | NU[b](N,H){x=h1} |                    | post_norm
-  o_proj     | dWo=4HA do=4NA  | o hook:dWo          | self_attn( o_proj
-  · v        | dvr=4NA dp2=4NhS | do vr
-  softmax    | dsc=4NhS st=4NhS | st dp2 pr
-  scores     | dkr=4NA dqs=4NA | dsc sk sq
-  scale k    | dks=4NA         | dkr
-  sum v      | dv=4NK          | dvr
-  sum k      | kn.dr=4NK       | dks
-  scale q    | qn.dr=4NA       | dqs
-  rotary k   | RT[kn](K)
-  rotary q   | RT[qn](A)
-  reshape v  | dvc=4NK         | dv
-  v_proj     | dWv=4HK z1=4NH  | dvc hook:dWv        | v_proj
-  k_norm     | NT[kn](Ng,D){x=k} |                   | k_norm
-  reshape k  | dkc=4NK         | kn.dx
-  k_proj     | dWk=4HK z2=4NH  | dkc                 | k_proj
-  sum 2      | a.dy=4NH        | z1 z2 hook:dWk
-  q_norm     | NT[qn](Nh,D){x=q} |                   | q_norm
-  reshape q  | dqc=4NA         | qn.dx
-  q_proj     | dWq=4HA z3=4NH  | dqc a.y z3 hook:dWq | q_proj
-  input norm | NU[a](N,H){x=x} |                     | input_norm )layer
+// Nothing kept.
+inline constexpr TableText XE{"XE", "", R"(
+  scores     | sc=2NhS                    | sk
+  · v        | av=2NA                     | kr vr sq am pr
+  o_proj     | ao=2NH                     | ^ o q.r k.r v a.y | o_proj )self_attn
+)"};
+inline constexpr TableText XH{"XH", "", R"(
+  scores     | qc=2NA sc=2NhS             | qc sk
 )"};
 
-// Around the layers.
+// Backward, ZeRO 0-2.
+inline constexpr TableText XB{"XB", "", R"(
+  o_proj     | dWo=2HA do=2NA             | o hook:dWo   | self_attn( o_proj
+  sdpa       | dvr=2NA dp=2NhS            | do vr
+  softmax    | dsc=2NhS st=2NhS           | st dp pr
+  scores     | dkr=2NA dqs=2NA            | dsc sk sq
+  scale k    | dks=2NA                    | dkr
+  sum v      | dv=2NK                     | dvr
+  sum k      | kn.dr=2NK                  | dks
+  scale q    | qn.dr=2NA                  | dqs
+  v_proj     | dvc=2NK                    | dv
+  v_proj 2   | dWv=2HK z1=2NH             | dvc hook:dWv  | v_proj
+)"};
+inline constexpr TableText XI{"XI", "", R"(
+  sdpa       | doc=2NA                    | do
+  · v        | dvr=2NA dp=2NhS            | doc vr
+  scores     | dkr=2NA dqs=2NA            | dsc sk qc
+)"};
+
+// Backward, ZeRO-3.
+inline constexpr TableText XZ{"XZ", "", R"(
+  o_proj     | do=2NA dWo=2HA             | o hook:dWo   | self_attn( o_proj
+  v_proj 2   | a.dy=2NH dWv=2HK           | dvc hook:dWv | v_proj
+)"};
+
+// Backward inside non-reentrant checkpointing: saved tensors go before the incoming gradient. ZeRO 0-2, then ZeRO-3.
+inline constexpr TableText XC{"XC", "", R"(
+  sdpa       | dvr=2NA dp=2NhS            | vr do
+  softmax    | dsc=2NhS st=2NhS           | st pr dp
+  scores     | dkr=2NA dqs=2NA            | sq sk dsc
+)"};
+inline constexpr TableText XJ{"XJ", "", R"(
+  sdpa       | doc=2NA                    | do
+  · v        | dvr=2NA dp=2NhS            | vr doc
+  softmax    | dsc=2NhS st=2NhS           | st pr dp
+  scores     | dkr=2NA dqs=2NA            | qc sk dsc
+)"};
+inline constexpr TableText XN{"XN", "", R"(
+  o_proj     | do=2NA dWo=2HA             | o weight:o_proj hook:dWo   | self_attn( o_proj
+  v_proj 2   | a.dy=2NH dWv=2HK           | weight:v_proj dvc hook:dWv | v_proj
+)"};
+
+// Eager attention: the softmax has its scores' width, and its result no second copy. Forward, nothing kept, backward,
+// and over that backward inside non-reentrant checkpointing.
+inline constexpr TableText YF{"YF", "", R"(
+  softmax | pr=2NhS        | ma
+  to bf16
+)"};
+inline constexpr TableText YE{"YE", "", R"(
+  softmax    | pr=2NhS     | ma
+  to bf16
+  residual 2 | out=2NH     | d h1 pr ^ <xprev> | )layer
+)"};
+inline constexpr TableText YB{"YB", "", R"(
+  sdpa    | dvR=2NA dp=2NhS  | do vR
+  to fp32
+  softmax | ds=2NhS st=2NhS  | st dp pr
+  to bf16
+  scale   | dsc=2NhS         | ds
+)"};
+inline constexpr TableText YC{"YC", "", R"(
+  sdpa    | dvR=2NA dp=2NhS  | vR do
+  softmax | ds=2NhS st=2NhS  | st pr dp
+)"};
+
+// Before the layers: the rotary tables stay as they are made.
 inline constexpr TableText PS{"PS", "PF", R"(
   embedding | emb=4NH                                        |               | root( model( embed_tokens
   rope      | pf=4S fr=2SD @cublas em=4SD c1=4SD cos=4SD      | c1            | rotary_emb(
   rope 2    | s1=4SD sin=4SD                                 | s1 pf fr em   | )rotary_emb
   rope 3
-)"};
-inline constexpr TableText FH{"FH", "HF", R"(
-  final norm    | NS[f](N,H)
-  model returns |                       | pos   | )model
-  lm_head       | lg=4NV @cublas        |       | lm_head
-  float
-  cross entropy | ls=4NV l1=4 l2=4
-)"};
-inline constexpr TableText FM{"FM", "FH", R"(
-  labels        | pad=8N+8B lab=8N
-  cross entropy | ls=4NV l1=4 l2=4      | pad
-)"};
-inline constexpr TableText FL{"FL", "HB", R"(
-  log-softmax | g2=4NV                  | g1 ls
-  to bf16
-  lm_head     | dWh=4VH @cublas f.dy=4NH | g2 f.y hook:<UNTIED> | lm_head
-  final norm  | NT[f](N,H){x=xlast head=HEAD} |     | model( final_norm
-)"};
-inline constexpr TableText FT{"FT", "", R"(
-  embedding | dE=4VH | dout          | embed_tokens(
-  sum       | dT=4VH | <head> dE hook:dT
-)"};
-inline constexpr TableText FU{"FU", "", R"(
-  embedding | dE=4VH | dout hook:dE  | embed_tokens(
 )"};
 
 }  // namespace zplan::tables
