@@ -66,6 +66,18 @@ Experts experts(const JsonObject& config) {
           config.positive_or("moe_intermediate_size", 768)};
 }
 
+// MistralConfig takes 4,096 where the key is not there, and none for null.
+std::optional<std::int64_t> sliding_window(const JsonObject& config, const Architecture& arch) {
+  if (std::string(arch.model_type) != "mistral") {
+    if (config.flag_or("use_sliding_window", false)) {
+      config.fail("use_sliding_window", "attention over a window in some layers only is not supported", "use false");
+    }
+    return std::nullopt;
+  }
+  if (config.has("sliding_window")) return config.positive("sliding_window");
+  return config.given("sliding_window") ? std::nullopt : std::optional<std::int64_t>(4096);
+}
+
 Model shape(const JsonObject& config) {
   const Architecture& arch = architecture(config);
   if (config.has("quantization_config")) {
@@ -92,6 +104,7 @@ Model shape(const JsonObject& config) {
   model.o_bias = arch.attention_bias == Architecture::Bias::Config && bias;
   model.mlp_bias = config.flag_or("mlp_bias", false) && arch.mlp_bias_key;
   model.qk_norm = arch.qk_norm;
+  model.sliding_window = sliding_window(config, arch);
   if (arch.experts) model.experts = experts(config);
   validate(model, config.where());
   return model;

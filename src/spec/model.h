@@ -33,6 +33,7 @@ struct Model {
   bool o_bias = false;               // bias on o (attention_bias of Llama/Qwen3)
   bool mlp_bias = false;             // bias on gate, up and down
   bool qk_norm = false;              // RMSNorm over head_dim on q and k (Qwen3)
+  std::optional<std::int64_t> sliding_window;  // tokens that a query sees (Mistral); absent: all before it
   std::optional<Experts> experts;    // absent: dense
   std::optional<std::int64_t> published_parameters;  // what the publisher says, to the unit
   std::string source;

@@ -91,7 +91,7 @@ bool plain(const Run& run) { return run.ds.zero.stage < 3 && whole_dense(run); }
 }  // namespace
 
 bool autocast_layers(const Run& run) {
-  return run.ds.torch_autocast && plain(run) && !run.workload.attention_mask && run.model.qk_norm && !run.model.qkv_bias;
+  return run.ds.torch_autocast && plain(run) && !masked_sdpa(run) && run.model.qk_norm && !run.model.qkv_bias;
 }
 
 bool torch_linears(const Run& run) {
@@ -100,13 +100,20 @@ bool torch_linears(const Run& run) {
 }
 
 bool torch_linear_layers(const Run& run) {
-  return torch_linears(run) && whole_dense(run) && run.ds.precision != Precision::Fp32 && !run.workload.attention_mask &&
+  return torch_linears(run) && whole_dense(run) && run.ds.precision != Precision::Fp32 && !masked_sdpa(run) &&
          !run.model.qkv_bias;
 }
 
-bool holds_mask(const Run& run) {
-  return run.workload.attention == Attention::Eager || (run.workload.attention_mask && run.workload.attention == Attention::Sdpa);
+bool window_mask(const Run& run) {
+  return run.workload.attention == Attention::Sdpa && !run.workload.attention_mask && run.model.sliding_window &&
+         run.workload.seq_len >= *run.model.sliding_window;
 }
+
+bool masked_sdpa(const Run& run) {
+  return window_mask(run) || (run.workload.attention_mask && run.workload.attention == Attention::Sdpa);
+}
+
+bool holds_mask(const Run& run) { return run.workload.attention == Attention::Eager || masked_sdpa(run); }
 
 bool passes_positions_first(const Model& model) { return model.model_type != "qwen2" && model.model_type != "qwen3"; }
 
@@ -293,7 +300,7 @@ TableRows LayerTables::experts(const char* layer, Part part, const char* feed_fo
 }
 
 TableRows LayerTables::attention(TableRows rows, Part part) const {
-  const bool masked = run_.workload.attention_mask && run_.workload.attention == Attention::Sdpa;
+  const bool masked = masked_sdpa(run_);
   const bool eager = run_.workload.attention == Attention::Eager, fp32 = full_precision(run_);
   if ((!eager && !masked && !fp32) || adapted_) return rows;
   const auto patch = [&](std::initializer_list<TableText> texts) {

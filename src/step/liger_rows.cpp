@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "step/layer_tables.h"
 #include "step/tables/all.h"
 
 namespace zplan {
@@ -59,7 +60,7 @@ TableRows norm_backward(TableRows rows, const Run& run, LigerPart part, bool fir
 Kernels layer_kernels(const Run& run) {
   const auto& w = run.workload;
   const bool known = run.ds.precision != Precision::Fp32 && w.finetune != Finetune::Freeze && !run.model.experts &&
-                     w.attention != Attention::Eager && !w.attention_mask;
+                     !holds_mask(run);
   return known ? w.kernels : Kernels{};
 }
 

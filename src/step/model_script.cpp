@@ -95,6 +95,10 @@ Script make_script(const Run& run) {
     const auto& mask = book.rows("PE");
     const auto wide = fp32 ? ends_in_full_precision(mask) : mask;
     begin.insert(rope, wide.begin(), wide.end());
+  } else if (window_mask(run)) {
+    const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
+    const auto& mask = book.rows("PW");
+    begin.insert(rope, mask.begin(), mask.end());
   } else if (holds_mask(run)) {
     const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
     const TableRows rest(rope, begin.end());

@@ -29,7 +29,7 @@ std::vector<Note> unknown_events(const Run& run) {
   const bool zero3 = zero.stage == 3, full = w.finetune == Finetune::Full, qlora = w.finetune == Finetune::Qlora;
   const bool adapted = w.finetune == Finetune::Lora || qlora;
   const bool fp32 = run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast;
-  const bool masked = w.attention_mask && w.attention == Attention::Sdpa;
+  const bool masked = masked_sdpa(run);
   const std::string measure = "measure such a run (docs/validation.md)";
   Unknown unknown;
   unknown.add(run.ds.torch_autocast && !autocast_layers(run),

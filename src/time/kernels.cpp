@@ -84,7 +84,8 @@ class Layer {
       return;
     }
     // A mask tensor takes sdpa off the causal path: the whole square is computed.
-    const double square = w_.attention_mask && w_.attention == Attention::Sdpa ? 4 : 2;
+    const bool window = m_.sliding_window && w_.seq_len >= *m_.sliding_window;
+    const double square = (w_.attention_mask || window) && w_.attention == Attention::Sdpa ? 4 : 2;
     attention_ = square * tokens_ * s * a / r_.attention_rate(s);
   }
 

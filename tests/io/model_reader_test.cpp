@@ -75,6 +75,18 @@ TEST_CASE("what a config.json leaves out is what its class has in transformers 5
   CHECK(m.tied_embeddings == expected.tied);
 }
 
+TEST_CASE("the sliding window is Mistral's, 4,096 where its config is silent", "[io]") {
+  const auto [name, text, window] = GENERATE(table<const char*, std::string, std::optional<std::int64_t>>({
+      {"mistral", config("mistral"), 4096},
+      {"mistral, 1024", config("mistral", {{"sliding_window", 1024}}), 1024},
+      {"mistral, null", R"({"model_type": "mistral", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 2,
+           "num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 1000, "sliding_window": null})", std::nullopt},
+      {"qwen3, not in use", config("qwen3", {{"num_key_value_heads", 8}, {"sliding_window", 4096}}), std::nullopt},
+  }));
+  INFO(name);
+  CHECK(read_model(text, "m.json").sliding_window == window);
+}
+
 TEST_CASE("experts of a mixture", "[io]") {
   const Model m = read_model(config("qwen3_moe", {{"num_experts", 64}, {"moe_intermediate_size", 512}}), "m.json");
   REQUIRE(m.experts);
@@ -95,6 +107,9 @@ TEST_CASE("config.json files that cannot be used are refused", "[io]") {
       {"cut off", config("qwen3").substr(0, 60),
        "c.json: the JSON text ends too early, at line 1, column 61\n"
        "  fix: the file looks cut off: copy or download it again"},
+      {"windows in some layers", config("qwen3", {{"use_sliding_window", true}}),
+       "c.json:/use_sliding_window: attention over a window in some layers only is not supported\n"
+       "  fix: use false"},
       {"unsupported architecture", config("gemma2"),
        "c.json:/model_type: 'gemma2' models are not supported\n"
        "  fix: zplan knows qwen3, qwen3_moe, qwen2, llama or mistral"},

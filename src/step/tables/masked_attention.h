@@ -1,4 +1,4 @@
-// sdpa with a real mask (a padded batch): keys and values are repeated to all heads, the boolean mask becomes a 16-bit
+// sdpa with a real mask (a padded batch, a sliding window): keys and values are repeated to all heads, the boolean mask becomes a 16-bit
 // bias in every layer (integrations/sdpa_attention.py; aten's cuDNN attention). Rows over those of a dense layer.
 // The rows are those of docs/memory-model.md#event-tables; step/table.h tells how they are read.
 #pragma once
@@ -19,6 +19,15 @@ inline constexpr TableText PK{"PK", "", R"(
   causal       | on=1 le=SS an=SS       | le on
   padding      | x1=8N x2=8N pm=N       | x2 x1
   and          | mask=BSS               | pm an bi hi qi ki am
+)"};
+
+// After the packing checks: masking_utils.create_sliding_window_causal_mask.
+inline constexpr TableText PW{"PW", "", R"(
+  indices   | bi=8B hi=8 t1=8S qi=8S | t1
+  indices 2 | t2=8S ki=8S            | t2
+  window    | on=1 wd=8S wi=SS       | wd
+  window 2  | an=SS                  | wi on
+  causal    | le=SS mask=SS          | le an bi hi qi ki
 )"};
 
 // Forward.
