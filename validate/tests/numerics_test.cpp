@@ -14,7 +14,8 @@ struct Case {
   Precision precision = Precision::Fp32;
   std::int64_t recompute_every = 0;
   RecomputeImpl impl = RecomputeImpl::NonReentrant;
-  bool overlap = false, offload_optimizer = false, offload_param = false, tied = false, stand_in = false;
+  bool overlap = false, offload_optimizer = false, offload_param = false, tied = false, stand_in = false,
+       sequential = false;
   std::int64_t bucket = 500'000'000, sub_group = 1'000'000'000, persistence = 100'000, prefetch = 50'000'000,
                max_live = 1'000'000'000, max_reuse = 1'000'000'000;
 };
@@ -37,6 +38,7 @@ std::vector<double> losses(const Case& c) {
   z.sub_group_size = c.sub_group;
   z.stage3_param_persistence_threshold = c.persistence;
   z.stage3_prefetch_bucket_size = c.prefetch;
+  z.stage3_allgather_sequential = c.sequential;
   z.stage3_max_live_parameters = c.max_live;
   z.stage3_max_reuse_distance = c.max_reuse;
   const TemporaryFolder folder;
@@ -102,6 +104,8 @@ std::vector<Case> cases() {
       with(at("stage 3, optimizer offloaded, accumulation 2", 3, 2), [sharp](C c) { sharp(c); c.grad_accum = 2; c.offload_optimizer = true; }),
       with(at("stage 3, both offloaded, checkpointing", 3, 2), [sharp](C c) { sharp(c); c.offload_optimizer = c.offload_param = true; c.recompute_every = 1; }),
       with(at("stage 3, parameters larger than the bucket", 3, 2), [sharp](C c) { sharp(c); c.bucket = 900; }),
+      with(at("stage 3, each parameter gathered alone, 3 ranks (padding)", 3, 3), [sharp](C c) { sharp(c); c.sequential = true; }),
+      with(at("stage 3, each gathered alone, tight limits, both offloaded", 3, 2), [tight](C c) { tight(c); c.sequential = c.offload_optimizer = c.offload_param = true; c.recompute_every = 1; }),
   };
 }
 

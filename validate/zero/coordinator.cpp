@@ -105,7 +105,8 @@ void Coordinator::gather(const Set& parameters) {
             [](auto* a, auto* b) { return a->parameter->id < b->parameter->id; });
   for (const Partitioned* p : away) available_ += p->parameter->numel;
   const OnLane lane(gather_lane_);
-  const auto handle = std::make_shared<Gather>(away, communicator_, device_);
+  const auto way = zero_.stage3_allgather_sequential ? Gather::Way::EachAlone : Gather::Way::Together;
+  const auto handle = std::make_shared<Gather>(away, communicator_, device_, way);
   for (Partitioned* p : away) in_flight_[p] = handle;
 }
 
@@ -127,9 +128,11 @@ void Coordinator::take_from_queue(const Set& parameters) {
 }
 
 void Coordinator::prefetch() {
-  if (trace_ != Trace::Complete || zero_.stage3_prefetch_bucket_size <= 0) return;
-  const std::int64_t room =
-      std::min(zero_.stage3_max_live_parameters - available_, zero_.stage3_prefetch_bucket_size);
+  // engine.py: gathered one by one, the next parameter alone is prefetched, whatever the bucket.
+  const std::int64_t bucket =
+      zero_.stage3_allgather_sequential ? 1 : zero_.stage3_prefetch_bucket_size;
+  if (trace_ != Trace::Complete || bucket <= 0) return;
+  const std::int64_t room = std::min(zero_.stage3_max_live_parameters - available_, bucket);
   Set wanted;
   std::int64_t elements = 0;
   while (!queue_.empty() && elements < room) {

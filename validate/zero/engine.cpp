@@ -52,7 +52,7 @@ void require_mirrored(const DsConfig& ds) {
   if (z.round_robin_gradients) not_mirrored("round_robin_gradients", probe);
   if (z.stage == 3 &&
       (z.stage3_module_granularity_threshold > 0 || z.stage3_use_all_reduce_for_fetch_params ||
-       z.stage3_allgather_sequential || !z.memory_efficient_linear)) {
+       !z.memory_efficient_linear)) {
     not_mirrored("this way of gathering parameters", probe);
   }
   if (z.offload_optimizer.ratio < 1) not_mirrored("offload_optimizer.ratio", probe);

@@ -13,7 +13,8 @@ void set_whole(Partitioned& p, const at::Tensor& buffer) {
 
 }  // namespace
 
-Gather::Gather(std::vector<Partitioned*> parameters, Communicator& communicator, at::Device device)
+Gather::Gather(std::vector<Partitioned*> parameters, Communicator& communicator, at::Device device,
+               Way way)
     : parameters_(std::move(parameters)), communicator_(communicator) {
   const std::int64_t ranks = communicator.size();
   for (Partitioned* p : parameters_) p->status = Partitioned::Status::InFlight;
@@ -22,12 +23,12 @@ Gather::Gather(std::vector<Partitioned*> parameters, Communicator& communicator,
     return;
   }
   const auto options = parameters_.front()->slice.options().device(device).pinned_memory(false);
-  if (parameters_.size() == 1) {
-    Partitioned& p = *parameters_.front();
-    buffer_ = at::empty({ranks * p.slice_numel}, options);
-    communicator.all_gather(buffer_, on_device(p, device));
-    set_whole(p, buffer_);
-    buffer_.reset();
+  if (way == Way::EachAlone || parameters_.size() == 1) {
+    for (Partitioned* p : parameters_) {
+      const at::Tensor whole = at::empty({ranks * p->slice_numel}, options);
+      communicator.all_gather(whole, on_device(*p, device));
+      set_whole(*p, whole);
+    }
     return;
   }
   std::int64_t mine = 0;

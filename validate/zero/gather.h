@@ -4,6 +4,8 @@
 //   buffer lives
 //                    until the last parameter of the batch has been waited for
 //   one rank         nothing is gathered: the parameter is its slice
+// With stage3_allgather_sequential every parameter is gathered as if it were alone (PP:_all_gather_sequential):
+// no flat buffer, no copy out of it.
 #pragma once
 
 #include <memory>
@@ -16,8 +18,9 @@ namespace zplan::trainer {
 
 class Gather {
  public:
+  enum class Way { Together, EachAlone };
   // Queues the all-gather on the current lane. `parameters` in the order of their ids.
-  Gather(std::vector<Partitioned*> parameters, Communicator& communicator, at::Device device);
+  Gather(std::vector<Partitioned*> parameters, Communicator& communicator, at::Device device, Way way);
   // The parameters of the batch are whole, in the order of the current lane, afterwards.
   void wait();
 
