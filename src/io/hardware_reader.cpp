@@ -66,6 +66,9 @@ Gpu gpu_of(const JsonObject& object) {
   gpu.nvlink_gb_per_s = maybe_positive(object, "nvlink_gb_per_s");
   gpu.pcie_gb_per_s = maybe_positive(object, "pcie_gb_per_s").value_or(0);
   if (object.has("context_bytes")) gpu.context = Bytes{object.positive("context_bytes")};
+  if (object.has("nccl_collective_channels") || object.has("nccl_point_to_point_channels")) {
+    gpu.nccl_channels = {object.positive("nccl_collective_channels"), object.positive("nccl_point_to_point_channels")};
+  }
   object.ignore("nvidia_smi_mib");
   object.ignore("source");
   object.finish();

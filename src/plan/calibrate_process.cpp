@@ -7,6 +7,7 @@
 
 #include "plan/host_need.h"
 #include "plan/profile.h"
+#include "step/nccl_memory.h"
 #include "step/simulation.h"
 
 namespace zplan {
@@ -15,8 +16,9 @@ namespace {
 // How far zplan's own figures may be off on a machine that nobody measured.
 constexpr double nccl_error = 0.20, kernels_error = 0.15, host_error = 0.15;
 // The process group stands before a record's first phase. Its share of a communicator, on H200
-// (docs/memory-model.md#outside).
-constexpr double group_share = 384'778'752.0 / 881'803'776.0;
+// (docs/memory-model.md#nccl).
+constexpr double group_share = static_cast<double>(nccl_group(kNcclNvlink).count) /
+                               static_cast<double>(nccl_communicator(kNcclNvlink).count);
 
 // Growth of what the driver counts beyond reserved, from the first phase to the last. The context and what the driver
 // itself keeps back on an idle card (0.6 GiB in NVML's figure) are in both and drop out.

@@ -10,6 +10,12 @@
 
 namespace zplan {
 
+// How many channels NCCL opens between GPUs of this kind in one node.
+struct NcclChannels {
+  std::int64_t collective = 0, point_to_point = 0;
+  friend bool operator==(const NcclChannels&, const NcclChannels&) = default;
+};
+
 struct Gpu {
   std::string id;                    // "a100-sxm4-40gb"
   std::string name;                  // "A100-SXM4-40GB"
@@ -27,6 +33,7 @@ struct Gpu {
   std::optional<double> nvlink_gb_per_s;  // per direction, all links; absent = no NVLink
   double pcie_gb_per_s = 0;          // per direction, raw
   std::optional<Bytes> context;      // CUDA context of a torch process, where measured
+  std::optional<NcclChannels> nccl_channels;  // where measured
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 

@@ -1,6 +1,7 @@
 // Bytes of a training process that torch's allocator does not hand out. docs/memory-model.md#outside
 #include <cstdlib>
 
+#include "step/nccl_memory.h"
 #include "step/simulation.h"
 
 namespace zplan {
@@ -17,13 +18,16 @@ constexpr Bytes kLoadedKernels{361'000'000};
 // One communicator, as large as it gets: process group, then channels at the first collective.
 Bytes communicator(const Run& run) {
   if (run.world_size == 1) return {};
-  if (!run.gpu.nvlink_gb_per_s) return MiB(400);  // fewer channels over PCIe: 0.3 to 0.5 GiB, an estimate
-  if (std::atoi(run.gpu.compute_capability.c_str()) >= 9) {
-    // H200, NCCL with 2 and with 4 ranks alike: 384,778,752 bytes for the group, 497,025,024 for the first collective.
-    // With eight GPUs NVLS adds 16 channels of 2 x 1 MiB a head.
-    return Bytes{881'803'776} + (run.world_size > 4 ? MiB(256) : Bytes{});
+  const bool nvlink = run.gpu.nvlink_gb_per_s.has_value();
+  const bool hopper = std::atoi(run.gpu.compute_capability.c_str()) >= 9;
+  if (nvlink && !hopper && !run.gpu.nccl_channels) {
+    // 4 x A100 with NVLink, NCCL of 2023, NVIDIA/nccl issue 964: 544 MiB for two and 688 MiB for more ranks. That is 256
+    // MiB and 24 channels of a ring, and beyond two ranks a tree's connection of 6 MiB in each.
+    return MiB(256) + nccl_ring(24) + (run.world_size > 2 ? MiB(6) * 24 : Bytes{});
   }
-  return run.world_size == 2 ? MiB(544) : MiB(688);  // 4 x A100 with NVLink, NVIDIA/nccl issue 964
+  // With eight GPUs NVLS adds 16 channels of 2 x 1 MiB a head: an estimate.
+  const Bytes nvls = nvlink && run.world_size > 4 ? MiB(256) : Bytes{};
+  return nccl_communicator(run.gpu.nccl_channels.value_or(nvlink ? kNcclNvlink : kNcclPcie)) + nvls;
 }
 
 }  // namespace
