@@ -215,7 +215,12 @@ void Coordinator::gather_group(const std::vector<std::int32_t>& unsorted, bool s
     for (const auto p : parameters) {
       auto& s = state_[static_cast<std::size_t>(p)];
       s.block = recorder_.allocate(padded(s) * s.width, single_label_, p, stream_);
-      if (s.offloaded) recorder_.free(recorder_.allocate(s.partition * s.width, partition_label_, p, stream_));
+      // torch's NCCL process group holds what an all-gather sends until it is waited for (ProcessGroupNCCL.hpp,
+      // TensorShelf); the fake one of a rank alone does not.
+      if (!s.offloaded) continue;
+      const auto brought = recorder_.allocate(s.partition * s.width, partition_label_, p, stream_);
+      if (run_.stand_in) recorder_.free(brought);
+      else handle.sent.push_back(brought);
     }
   } else {
     // One flat buffer per dtype, then a copy of each parameter at the first wait.
@@ -255,6 +260,8 @@ void Coordinator::wait(std::int32_t parameter) {
         s.status = Status::Available;
       }
     }
+    for (const auto block : handle.sent) recorder_.free(block);
+    handle.sent.clear();
     handle.complete = true;
   }
   first.status = Status::Available;

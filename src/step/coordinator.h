@@ -62,6 +62,7 @@ class Coordinator {
   // What one call of all_gather_coalesced returns: all its parameters share it.
   struct Handle {
     std::vector<Flat> flats;
+    std::vector<BlockId> sent;                 // partitions brought from the host, until the first wait
     bool complete = false;
     std::int64_t waiting = 0;                  // parameters not yet waited for
   };
