@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "step/autocast.h"
 #include "units/units.h"
 
 namespace zplan {
@@ -47,6 +48,7 @@ Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameter
     s.numel = stored_elements(parameters[i]);
     s.partition = ceil_div(s.numel, world_);
     s.width = widths[i];
+    s.sent_width = sent_in_autocast_dtype(run, parameters[i]) ? 2 : s.width;
     s.trainable = parameters[i].trainable;
     s.quantized = parameters[i].quantized;
     s.offloaded = run.ds.zero.offload_param.device != OffloadDevice::None;
@@ -214,6 +216,11 @@ void Coordinator::gather_group(const std::vector<std::int32_t>& unsorted, bool s
   } else if (run_.ds.zero.stage3_allgather_sequential || parameters.size() == 1) {
     for (const auto p : parameters) {
       auto& s = state_[static_cast<std::size_t>(p)];
+      if (s.sent_width != s.width) {
+        handle.narrow.emplace_back(p, recorder_.allocate(padded(s) * s.sent_width, flat_label_, p, stream_));
+        recorder_.free(recorder_.allocate(s.partition * s.sent_width, partition_label_, p, stream_));
+        continue;
+      }
       s.block = recorder_.allocate(padded(s) * s.width, single_label_, p, stream_);
       // torch's NCCL process group holds what an all-gather sends until it is waited for (ProcessGroupNCCL.hpp,
       // TensorShelf); the fake one of a rank alone does not.
@@ -229,7 +236,7 @@ void Coordinator::gather_group(const std::vector<std::int32_t>& unsorted, bool s
       std::int64_t elements = 0;
       for (const auto p : parameters) {
         const auto& s = state_[static_cast<std::size_t>(p)];
-        if (s.width != width) continue;
+        if (s.sent_width != width) continue;
         flat.parameters.push_back(p);
         elements += padded(s);
       }
@@ -238,7 +245,7 @@ void Coordinator::gather_group(const std::vector<std::int32_t>& unsorted, bool s
       std::vector<BlockId> copies;
       for (const auto p : flat.parameters) {
         const auto& s = state_[static_cast<std::size_t>(p)];
-        if (s.offloaded) copies.push_back(recorder_.allocate(s.partition * s.width, partition_label_, p, stream_));
+        if (s.offloaded || s.sent_width != s.width) copies.push_back(recorder_.allocate(s.partition * s.sent_width, partition_label_, p, stream_));
       }
       for (auto it = copies.rbegin(); it != copies.rend(); ++it) recorder_.free(*it);
       handle.flats.push_back(std::move(flat));
@@ -260,6 +267,13 @@ void Coordinator::wait(std::int32_t parameter) {
         s.status = Status::Available;
       }
     }
+    for (const auto& [p, gathered] : handle.narrow) {
+      auto& s = state_[static_cast<std::size_t>(p)];
+      s.block = recorder_.allocate(s.numel * s.width, single_label_, p, stream_);
+      recorder_.free(gathered);
+      s.status = Status::Available;
+    }
+    handle.narrow.clear();
     for (const auto block : handle.sent) recorder_.free(block);
     handle.sent.clear();
     handle.complete = true;

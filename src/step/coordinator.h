@@ -46,6 +46,7 @@ class Coordinator {
   enum class TraceMode { Invalid, Record, Complete };
   struct State {
     std::int64_t numel = 0, partition = 0, width = 2;
+    std::int64_t sent_width = 2;               // bytes an element of a gather: less than width under torch_autocast
     Status status = Status::NotAvailable;
     bool persistent = false, trainable = true, offloaded = false;
     bool quantized = false, in_graph = false;  // a node of the forward's graph holds the gathered block
@@ -62,6 +63,7 @@ class Coordinator {
   // What one call of all_gather_coalesced returns: all its parameters share it.
   struct Handle {
     std::vector<Flat> flats;
+    std::vector<std::pair<std::int32_t, BlockId>> narrow;  // parameters gathered in the autocast dtype, until the wait
     std::vector<BlockId> sent;                 // partitions brought from the host, until the first wait
     bool complete = false;
     std::int64_t waiting = 0;                  // parameters not yet waited for

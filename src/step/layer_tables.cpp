@@ -86,12 +86,11 @@ bool whole_dense(const Run& run) {
   return run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
          run.workload.attention == Attention::Sdpa && !run.workload.kernels.any() && !run.model.experts;
 }
-bool plain(const Run& run) { return run.ds.zero.stage < 3 && whole_dense(run); }
 
 }  // namespace
 
 bool autocast_layers(const Run& run) {
-  return run.ds.torch_autocast && plain(run) && !masked_sdpa(run) && run.model.qk_norm && !run.model.qkv_bias;
+  return run.ds.torch_autocast && whole_dense(run) && (run.ds.zero.stage < 3 || !torch_linears(run)) && !masked_sdpa(run) && run.model.qk_norm && !run.model.qkv_bias;
 }
 
 bool torch_linears(const Run& run) {
@@ -125,7 +124,7 @@ LayerTables::LayerTables(const Run& run)
 
 TableRows LayerTables::forward(bool first) const {
   if (run_.model.experts) return experts("LF", Part::Kept, "MF");
-  if (autocast_layers(run_)) return book_.rows("AF");
+  if (autocast_layers(run_)) return book_.rows(zero3_ ? "AX" : "AF");
   if (!adapted_) return finished(with_liger(attention(book_.rows("LF"), Part::Kept), run_, LigerPart::Kept, first));
   auto rows = book_.rows("LG");
   if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
@@ -283,7 +282,7 @@ TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
     const char* name = reentrant ? "LX" : checkpointed ? "LK" : lowest ? "LI" : "LH";
     return finished(with_liger(quantized(book_.rows(name)), run_, backward_part(checkpointed), first));
   }
-  if (autocast_layers(run_)) return book_.rows("AB");
+  if (autocast_layers(run_)) return book_.rows(zero3_ ? "AY" : "AB");
   if (torch_linear_layers(run_)) return finished(book_.rows("LT"));
   const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
   if (run_.model.experts) {

@@ -7,7 +7,7 @@
 
 namespace zplan {
 
-// torch_autocast in stages 0-2, whole training without checkpointing, of models with norms on q and k and no biases.
+// torch_autocast: whole training without checkpointing, of models with norms on q and k and no biases.
 // Others use the 16-bit tables.
 bool autocast_layers(const Run& run);
 

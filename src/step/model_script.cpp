@@ -119,7 +119,7 @@ Script make_script(const Run& run) {
   const Bound ends = {{"args", arguments}, {"xlast", {"xlast"}}};
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
-  auto head = book.rows(autocast ? (rows_many ? "AM" : "AH") : fused ? "HL" : rows_many ? "HM" : "HF");
+  auto head = book.rows(autocast ? (zero3 ? (rows_many ? "AW" : "AV") : rows_many ? "AM" : "AH") : fused ? "HL" : rows_many ? "HM" : "HF");
   if (liger_norms) head = replaced(head, book.rows("VH"));
   if (liger_norms && fused) head = replaced(head, book.rows("VL"));
   const bool freeze = run.workload.finetune == Finetune::Freeze;
@@ -140,7 +140,7 @@ Script make_script(const Run& run) {
   s.eval_end = c.outer(evaluation, Pass::Forward, {{"args", all_arguments}, {"xlast", {"xlast"}}});
   s.torch_linears = torch_linear_layers(run);
   const bool own_linear = zero3 && !s.torch_linears;  // DeepSpeed's
-  auto loss = book.rows(autocast ? "AL" : frozen_head ? (zero3 ? "Z3" : "HZ") : own_linear ? "H3" : zero3 ? "HT" : "HB");
+  auto loss = book.rows(autocast ? (zero3 ? "AU" : "AL") : frozen_head ? (zero3 ? "Z3" : "HZ") : own_linear ? "H3" : zero3 ? "HT" : "HB");
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
   const bool in_place = own_linear || run.workload.kernels.fused_linear_cross_entropy;
   auto embedding = book.rows(autocast && tied ? "AT" : !tied ? "EU" : in_place ? "E3" : "HE");

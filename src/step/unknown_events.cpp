@@ -33,7 +33,7 @@ std::vector<Note> unknown_events(const Run& run) {
   const std::string measure = "measure such a run (docs/validation.md)";
   Unknown unknown;
   unknown.add(run.ds.torch_autocast && !autocast_layers(run),
-              "torch_autocast in stage 3, with checkpointing, adapters, frozen layers, Liger, a mask or "
+              "torch_autocast with checkpointing, adapters, frozen layers, Liger, a mask or "
               "a model without q and k norms",
               "simulated with the layers of 16-bit training, which are too small",
               "use bf16, or " + measure);

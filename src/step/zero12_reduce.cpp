@@ -1,6 +1,7 @@
 // From a gradient's hook to the epilogue: buckets, all-reduce, the gradients this rank keeps.
 #include <algorithm>
 
+#include "step/autocast.h"
 #include "step/zero12.h"
 
 namespace zplan {
@@ -20,9 +21,7 @@ Zero12::Ref Zero12::compact_partition(Group& group) {
 // One bucket a communication dtype. Under torch_autocast the gradients of the modules it lowers (linears) are sent in
 // the autocast dtype, the others in fp32 (runtime/torch_autocast.py get_comm_dtype).
 Zero12::Bucket& Zero12::bucket_of(std::int32_t p) {
-  const auto& parameter = script_.parameters[static_cast<std::size_t>(p)];
-  const bool lookup = parameter.owner == Owner::EmbedTokens && !run_.model.tied_embeddings;
-  const bool lowered = parameter.shape.size() == 2 && !lookup;
+  const bool lowered = sent_in_autocast_dtype(run_, script_.parameters[static_cast<std::size_t>(p)]);
   return run_.ds.torch_autocast && !lowered ? buckets_.back() : buckets_.front();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "step/autocast.h"
 #include "step/optimizer.h"
 #include "units/units.h"
 
@@ -46,6 +47,8 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
       foreach_label_(recorder.label("square root of exp_avg_sq (foreach)", Component::StepTransients)),
       scalars_(recorder, scalar_label_), pinned_(recorder) {
   recorder.use_clock(run.gpu, run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast);
+  buckets_.resize(run.ds.torch_autocast ? 2 : 1);
+  buckets_.back().width = width(run.ds.precision).count;
   for (const auto& m : script.modules.all) {
     const bool keeps = m.leaf || (script.torch_linears && is_linear(m));
     keeps_views_.push_back(keeps && !run.workload.recompute.at(m.layer));
@@ -189,7 +192,9 @@ void Zero3::init() {
   }
   if (converted >= 0) recorder_.free(converted);
   if (!offloaded()) recorder_.free(recorder_.allocate(master_width() * largest, zero_grad_label_));
-  if (run_.ds.zero.contiguous_gradients) recorder_.allocate(lp * run_.ds.zero.reduce_bucket_size, bucket_label_);
+  for (const auto& bucket : buckets_) {
+    if (run_.ds.zero.contiguous_gradients) recorder_.allocate(bucket.width * run_.ds.zero.reduce_bucket_size, bucket_label_);
+  }
   std::int64_t elements = 0;
   for (const auto& g : groups_) elements += g.elements;
   const auto accumulator = width(run_.ds.accumulation_dtype()).count * elements;
@@ -232,24 +237,30 @@ void Zero3::before_forward(const Accumulation& at) {
 // S3:reduce_independent_p_g_buckets_and_remove_grads, __add_grad_to_ipg_bucket.
 void Zero3::gradient(std::int32_t p, BlockId block) {
   if (!parameter(p).trainable) { recorder_.free(block); return; }
+  auto& bucket = bucket_of(p);
   const auto numel = parameter(p).numel, limit = run_.ds.zero.reduce_bucket_size;
-  if (bucket_elements_ + numel > limit && bucket_elements_ > 0) reduce_bucket();
-  if (run_.ds.zero.contiguous_gradients && bucket_elements_ + numel <= limit) {
+  if (bucket.elements + numel > limit && bucket.elements > 0) reduce(bucket);
+  if (run_.ds.zero.contiguous_gradients && bucket.elements + numel <= limit) {
     auto& clock = *recorder_.clock();
     clock.waits(reduce_stream_, kCompute);
     clock.writes(reduce_stream_, numel * 2);
     recorder_.record_stream(block, reduce_stream_);
     recorder_.free(block);
-    bucket_.push_back({p, -1});
+    bucket.gradients.push_back({p, -1});
   } else {
-    bucket_.push_back({p, block});
+    bucket.gradients.push_back({p, block});
   }
-  bucket_elements_ += numel;
+  bucket.elements += numel;
+}
+
+Zero3::Bucket& Zero3::bucket_of(std::int32_t p) {
+  return sent_in_autocast_dtype(run_, parameter(p)) ? buckets_.front() : buckets_.back();
 }
 
 // S3:__reduce_and_partition_ipg_grads with CC:reduce_scatter_coalesced.
-void Zero3::reduce_bucket() {
-  if (bucket_.empty()) return;
+void Zero3::reduce(Bucket& bucket) {
+  if (bucket.gradients.empty()) return;
+  const auto lp = bucket.width;
   // At most max_param_reduce_events (2) reductions are queued: the host waits for the oldest.
   auto& clock = *recorder_.clock();
   if (reductions_.size() > 2) {
@@ -258,21 +269,27 @@ void Zero3::reduce_bucket() {
   }
   clock.host_works(Clock::kGather);
   clock.waits(reduce_stream_, kCompute);
-  clock.writes(reduce_stream_, bucket_elements_ * width(run_.ds.precision).count);
-  std::sort(bucket_.begin(), bucket_.end(), [](const InBucket& a, const InBucket& b) { return a.parameter < b.parameter; });
-  const bool in_place = bucket_.size() == 1 && parameter(bucket_[0].parameter).numel % run_.world_size == 0;
+  clock.writes(reduce_stream_, bucket.elements * lp);
+  std::sort(bucket.gradients.begin(), bucket.gradients.end(), [](const InBucket& a, const InBucket& b) { return a.parameter < b.parameter; });
+  const bool in_place = bucket.gradients.size() == 1 && parameter(bucket.gradients[0].parameter).numel % run_.world_size == 0;
   const bool averaged = !run_.ds.zero.reduce_scatter && run_.ds.zero.contiguous_gradients &&
-                        bucket_elements_ <= run_.ds.zero.reduce_bucket_size;
+                        bucket.elements <= run_.ds.zero.reduce_bucket_size;
+  // A gradient of its own is not yet in the dtype that is sent.
+  std::vector<BlockId> narrow;
+  for (const auto& b : bucket.gradients) {
+    if (b.own >= 0 && lp < width(run_.ds.precision).count) {
+      narrow.push_back(recorder_.allocate(parameter(b.parameter).numel * lp, cast_label_, b.parameter, reduce_stream_));
+    }
+  }
   BlockId cat = -1;
   if (averaged) {  // S3:__avg_scatter_contiguous_grads all-reduces the bucket and scales a copy of it
-    cat = recorder_.allocate(bucket_elements_ * width(run_.ds.precision).count, cat_label_, -1, reduce_stream_);
+    cat = recorder_.allocate(bucket.elements * lp, cat_label_, -1, reduce_stream_);
   } else if (!in_place) {
     // Partitions of all ranks, interleaved; a short one is padded by a tensor of its own.
-    const auto lp = width(run_.ds.precision).count;
     std::vector<BlockId> padding;
     std::int64_t elements = 0;
     for (std::int64_t rank = 0; rank < run_.world_size; ++rank) {
-      for (const auto& b : bucket_) {
+      for (const auto& b : bucket.gradients) {
         const auto n = partition(b.parameter), whole = parameter(b.parameter).numel;
         const auto missing = n - std::clamp<std::int64_t>(whole - rank * n, 0, n);
         if (missing > 0) padding.push_back(recorder_.allocate(missing * lp, cat_label_, b.parameter, reduce_stream_));
@@ -284,14 +301,15 @@ void Zero3::reduce_bucket() {
   }
   // Partitions are cast to the accumulation dtype before they are added.
   std::vector<BlockId> casts;
-  if (run_.ds.accumulation_dtype() != run_.ds.precision) {
-    for (const auto& b : bucket_) {
+  if (width(run_.ds.accumulation_dtype()).count != lp || run_.ds.accumulation_dtype() != run_.ds.precision) {
+    for (const auto& b : bucket.gradients) {
       casts.push_back(recorder_.allocate(partition(b.parameter) * width(run_.ds.accumulation_dtype()).count, cast_label_,
                                          b.parameter, reduce_stream_));
     }
     if (cat >= 0) recorder_.free(std::exchange(cat, -1));
   }
-  for (const auto& b : bucket_) {
+  for (const auto block : narrow) recorder_.free(block);
+  for (const auto& b : bucket.gradients) {
     partition_gradient(b.parameter);
     if (b.own < 0) continue;
     recorder_.record_stream(b.own, reduce_stream_);
@@ -300,8 +318,8 @@ void Zero3::reduce_bucket() {
   for (auto it = casts.rbegin(); it != casts.rend(); ++it) recorder_.free(*it);
   if (cat >= 0) recorder_.free(cat);
   reductions_.push_back(clock.stream(reduce_stream_));
-  bucket_.clear();
-  bucket_elements_ = 0;
+  bucket.gradients.clear();
+  bucket.elements = 0;
 }
 
 // S3:partition_grads: into the flat gradient buffer; with offload through a GPU copy of the accumulator.
@@ -357,7 +375,7 @@ void Zero3::drop_partition(std::int64_t bytes) {
 }
 
 void Zero3::after_backward(const Accumulation&) {
-  reduce_bucket();
+  for (auto& bucket : buckets_) reduce(bucket);
   recorder_.synchronize();  // reduce_and_partition_stream.synchronize()
 }
 

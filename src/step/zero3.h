@@ -44,7 +44,14 @@ class Zero3 {
   };
   void rotary_buffers();
   void quantization_state(std::int64_t numel);
-  void reduce_bucket();
+  struct InBucket { std::int32_t parameter; BlockId own; };  // own: gradient larger than the bucket, else -1
+  // One a communication dtype.
+  struct Bucket {
+    std::vector<InBucket> gradients;
+    std::int64_t elements = 0, width = 2;
+  };
+  Bucket& bucket_of(std::int32_t parameter);
+  void reduce(Bucket& bucket);
   void partition_gradient(std::int32_t parameter);
   BlockId buffered_norm(std::int32_t parameter, std::int64_t elements);
   void free_orphan_head();
@@ -76,11 +83,10 @@ class Zero3 {
   std::vector<BlockId> partitions_;        // by parameter, between zero.Init and defragmentation; -1 = in the flat buffer
   BlockId orphan_head_ = -1;               // partition of a tied lm_head, built before the tie
   bool orphaned_ = false;
-  struct InBucket { std::int32_t parameter; BlockId own; };  // own: gradient larger than the bucket, else -1
-  std::vector<InBucket> bucket_;
+  std::vector<Bucket> buckets_;            // of the autocast dtype first
   std::vector<BlockId> offloaded_norms_;   // norm_for_param_grads
   std::deque<double> reductions_;          // when queued reductions are done
-  std::int64_t bucket_elements_ = 0, micro_step_ = 0;
+  std::int64_t micro_step_ = 0;
   bool boundary_ = true;
   std::uint16_t build_label_, partition_label_, flat_label_, master_label_, clone_label_, convert_label_,
       zero_grad_label_, bucket_label_,

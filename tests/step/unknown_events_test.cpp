@@ -55,7 +55,11 @@ TEST_CASE("settings that are simulated with the tables of others are told", "[st
       {"torch_autocast, stage 3", changed([](Run& r) {
          r.ds.torch_autocast = r.model.qk_norm = true;
          r.ds.zero.stage = 3;
-       }), "torch_autocast in stage 3, with checkpointing, adapters, frozen layers, Liger, a mask or a model without q and k norms: "
+       }), ""},
+      {"torch_autocast, checkpointing", changed([](Run& r) {
+         r.ds.torch_autocast = r.model.qk_norm = true;
+         r.workload.recompute.every = 1;
+       }), "torch_autocast with checkpointing, adapters, frozen layers, Liger, a mask or a model without q and k norms: "
            "simulated with the layers of 16-bit training, which are too small."},
       {"Liger's norm, eager", changed([](Run& r) {
          r.workload.kernels.rms_norm = true;

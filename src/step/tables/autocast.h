@@ -99,4 +99,63 @@ inline constexpr TableText AT{"AT", "", R"(
   embedding | dE=4VH | dout dE hook:head | embed_tokens(
 )"};
 
+// ZeRO-3: zero/linear.py keeps its input and asks for the weight again, so that both are cast anew in every product.
+inline constexpr TableText AX{"AX", "AF", R"(
+  q_proj     | wq=2HA xq=2NH q=2NA @cublas | xq wq ^       | self_attn( q_proj
+  k_proj     | wk=2HK xk=2NH k=2NK         | xk wk ^       | k_proj
+  v_proj     | wv=2HK xv=2NH v=2NK         | xv wv ^       | v_proj
+  o_proj     | wo=2HA ao=2NH               | wo ^ q.r k.r  | o_proj )self_attn
+  gate       | wg=2HF xg=2NH gt=2NF        | xg wg ^       | mlp( gate_proj
+  up         | wu=2HF xu=2NH u=2NF         | xu wu ^       | up_proj
+  down       | wd=2HF d=2NH                | wd ^          | down_proj )mlp
+)"};
+inline constexpr TableText AY{"AY", "", R"(
+  down       | gd=2NH wd=2HF @cublas dp=2NF dWb=2HF | wd  | layer( mlp( down_proj(
+  down cast  | dWd=4HF                     | dWb gd p hook:dWd | )down_proj
+  mul        | du=2NF ds=2NF               | dp u s
+  up         | wu=2HF zb=2NH xu=2NH dWb=2HF | xu wu       | up_proj(
+  up cast    | b.dy=4NH                    | zb
+  up cast 2  | dWu=4HF                     | dWb du hook:dWu | )up_proj
+  silu       | dg=2NF                      | ds gt        | act_fn
+  gate       | wg=2HF zb=2NH xg=2NH dWb=2HF | xg wg       | gate_proj(
+  gate cast  | z2=4NH                      | zb
+  gate cast 2 | dWg=4HF                    | dWb dg b.y hook:dWg ^ z2 | )gate_proj )mlp
+  post norm  | NT[b](N,H){x=h1}            | ^ b.dx       | post_norm
+  o_proj     | go=2NH wo=2HA do=2NA dWb=2HA | wo          | self_attn( o_proj(
+  o_proj cast | dWo=4HA                    | dWb go hook:dWo | )o_proj
+  sdpa       | qd=2NA kd=2NK dv=2NK cw=CW  | cw do kb qb v lse o off seed
+  sdpa cast  | qn.dr=4NA                   | qd
+  sdpa cast 2 | kn.dr=4NK                  | kd
+  rotary k   | RT[kn](K)
+  rotary q   | RT[qn](A)
+  v_proj     | wv=2HK zb=2NH xv=2NH dWb=2HK | xv wv       | v_proj(
+  v_proj cast | a.dy=4NH                   | zb
+  v_proj cast 2 | dWv=4HK                  | dWb dv hook:dWv | )v_proj
+  k_norm     | NR[kn](Ng,D)                |              | k_norm
+  reshape k  | dkc=2NK                     | kn.dx
+  k_proj     | wk=2HK zb=2NH xk=2NH dWb=2HK | xk wk       | k_proj(
+  k_proj cast | z2=4NH                     | zb
+  k_proj cast 2 | dWk=4HK                  | dWb dkc hook:dWk ^ z2 | )k_proj
+  q_norm     | NR[qn](Nh,D)                |              | q_norm
+  reshape q  | dqc=2NA                     | qn.dx
+  q_proj     | wq=2HA zb=2NH xq=2NH dWb=2HA | xq wq       | q_proj(
+  q_proj cast | z3=4NH                     | zb
+  q_proj cast 2 | dWq=4HA                  | dWb dqc a.y hook:dWq ^ z3 | )q_proj
+  input norm | NT[a](N,H){x=x}             | ^ a.dx       | input_norm )layer
+)"};
+inline constexpr TableText AV{"AV", "AH", R"(
+  lm_head       | wh=2VH xh=2NH lg=2NV @cublas | xh wh ^ | lm_head
+  return        |                             | ^ lg     | )causal_lm )lora_model )root
+)"};
+inline constexpr TableText AW{"AW", "AV", R"(
+  labels        | pad=8N+8B lab=8N
+  cross entropy | ls=4NV l1=4 l2=4 | lf pad
+)"};
+inline constexpr TableText AU{"AU", "HB", R"(
+  lm_head       | wh=2VH zb=2NH @cublas xh=2NH dWb=2VH | xh wh | lm_head(
+  head cast     | f.dy=4NH                    | zb
+  head cast 2   | dWh=4VH                     | dWb gl f.y hook:<UNTIED> | )lm_head
+  final norm    | NT[f](N,H){x=xlast head=HEAD} |        | model( final_norm
+)"};
+
 }  // namespace zplan::tables
