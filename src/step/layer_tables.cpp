@@ -1,16 +1,13 @@
 #include "step/layer_tables.h"
 
 #include <array>
-#include <initializer_list>
+#include <cctype>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "step/full_precision.h"
 #include "step/tables/all.h"
-#include "step/tables/eager_attention.h"
-#include "step/tables/full_precision.h"
-#include "step/tables/masked_attention.h"
 
 namespace zplan {
 namespace {
@@ -81,6 +78,26 @@ void erase_name(std::string& cell, const std::string& name) {
   if (at != std::string::npos) cell.erase(at, name.size());
 }
 
+void replace_word(std::string& cell, const std::string& from, const std::string& to) {
+  const auto inside = [&](std::size_t at) {
+    return at < cell.size() && (std::isalnum(static_cast<unsigned char>(cell[at])) != 0 || cell[at] == '.');
+  };
+  for (std::size_t at = 0; (at = cell.find(from, at)) != std::string::npos; at += to.size()) {
+    if ((at == 0 || !inside(at - 1)) && !inside(at + from.size())) cell.replace(at, from.size(), to);
+  }
+}
+
+// o_proj alone holds the output of eager attention, which goes with its saved input; the fused kernels hold theirs.
+void give_back_output(TableRow& o_proj) {
+  const auto adapter = o_proj.allocates.find("out=do}");
+  if (adapter != std::string::npos) {
+    o_proj.allocates.insert(adapter, "sav=o ");
+    return;
+  }
+  const std::string incoming = "dout ";  // above frozen layers o_proj is the last to use it
+  o_proj.frees.insert(o_proj.frees.rfind(incoming, 0) == 0 ? incoming.size() : 0, "o ");
+}
+
 // The plainest training there is, whatever its precision and stage.
 bool whole_dense(const Run& run) {
   return run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
@@ -116,6 +133,8 @@ bool holds_mask(const Run& run) { return run.workload.attention == Attention::Ea
 
 bool passes_positions_first(const Model& model) { return model.model_type != "qwen2" && model.model_type != "qwen3"; }
 
+bool layers_take_positions_first(const Model& model) { return model.model_type == "mistral" || model.model_type == "qwen3_moe"; }
+
 LayerTables::LayerTables(const Run& run)
     : book_(table_book()), run_(run), zero3_(run.ds.zero.stage == 3),
       adapted_(run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora),
@@ -126,19 +145,22 @@ TableRows LayerTables::forward(bool first) const {
   if (run_.model.experts) return experts("LF", Part::Kept, "MF");
   if (autocast_layers(run_)) return book_.rows(zero3_ ? "AX" : "AF");
   if (!adapted_) return finished(with_liger(attention(book_.rows("LF"), Part::Kept), run_, LigerPart::Kept, first));
-  auto rows = book_.rows("LG");
+  auto rows = attention(book_.rows("LG"), Part::Kept);
   if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
   // Neither the frozen embedding's output nor the norm's weight takes a gradient.
   for (auto& row : rows) {
     if (!first || input_takes_gradient()) continue;
     if (row.step == "input norm") row = with_macro({row}, "NZ", "NE").front();
     // The adapters keep copies of its output, the linears nothing.
-    if (zero3_ && (fp32_adapters_ || dropout_) && row.step == "o_proj") row.frees = "^ a.y";
+    if (zero3_ && (fp32_adapters_ || dropout_) && row.step == "o_proj") row.frees += row.frees.empty() ? "^ a.y" : " a.y";
   }
   // Under dropout the adapters keep the dropped copy; the input is held by the frozen linear only in ZeRO-3.
   for (auto& row : rows) {
     if (!dropout_ || zero3_) break;
-    if (row.step == "o_proj") row.allocates += "{fr=a.y}";
+    if (row.step == "o_proj") {
+      if (run_.workload.attention == Attention::Eager) row.allocates += "{fr=o}";  // the fused kernels keep theirs
+      row.frees += row.frees.empty() ? "^ a.y" : " a.y";
+    }
     if (row.step == "down") row.allocates += "{fr=p b.y}";
   }
   rows = finished(with_liger(quantized(rows), run_, LigerPart::Kept, first));
@@ -163,7 +185,7 @@ TableRows LayerTables::forward_nothing_kept() const {
     if (row.step == "o_proj") row.allocates += "{fr=o q.r k.r v.y a.y}";
     if (row.step == "down") row.allocates += "{fr=p b.y}";
   }
-  return finished(with_liger(region(quantized(rows)), run_, LigerPart::NothingKept, false));
+  return finished(with_liger(region(quantized(attention(rows, Part::NothingKept))), run_, LigerPart::NothingKept, false));
 }
 
 TableRows LayerTables::recompute() const {
@@ -200,8 +222,6 @@ TableRows LayerTables::lowest_forward() const {
 TableRows LayerTables::lowest_backward() const {
   auto rows = finished(attention(book_.rows(zero3_ ? "LV" : "LW"), Part::Backward));
   for (auto& row : rows) {
-    // o_proj is the last to use dout, whichever attention's row it is.
-    if (row.step == "o_proj" && row.frees.rfind("dout", 0) != 0) row.frees.insert(0, "dout ");
     if (row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
   }
   return rows;
@@ -231,7 +251,7 @@ TableRows LayerTables::backward(bool checkpointed, bool first, bool top) const {
     const auto held = row.allocates.find("{xin=x}");
     const std::string x = adapted_ && (!zero3_ || !run_.workload.zero_init) ? "}" : " x}";
     if (held != std::string::npos) {
-      row.allocates.replace(held, 7, (passes_positions_first(run_.model) ? "{xin=<mask> pos sin cos" : "{xin=<mask> sin cos pos") + x);
+      row.allocates.replace(held, 7, (layers_take_positions_first(run_.model) ? "{xin=<mask> pos sin cos" : "{xin=<mask> sin cos pos") + x);
     }
   }
   return rows;
@@ -243,7 +263,6 @@ TableRows LayerTables::region(TableRows rows) const {
 
 TableRows LayerTables::without_lse(TableRows rows) {
   for (auto& row : rows) {
-    if (row.step != "sdpa") continue;
     const auto made = row.allocates.find(" lse=4Nh"), freed = row.frees.find(" lse");
     if (made == std::string::npos) continue;
     row.allocates.erase(made, 8);
@@ -273,72 +292,86 @@ TableRows LayerTables::adapter_width(TableRows rows) const {
 
 TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
   const bool reentrant = checkpointed && run_.workload.recompute.impl == RecomputeImpl::Reentrant;
+  const auto part = checkpointed && !reentrant ? Part::CheckpointedBackward : Part::Backward;
   if (adapted_) {
     const bool lowest = first && !input_takes_gradient();
     if (zero3_) {
       const char* name = reentrant ? "LY" : checkpointed ? "LZ" : lowest ? "LO" : "LM";
-      return finished(with_liger(adapter_width(book_.rows(name)), run_, backward_part(checkpointed), first));
+      return finished(with_liger(adapter_width(attention(book_.rows(name), part)), run_, backward_part(checkpointed), first));
     }
     const char* name = reentrant ? "LX" : checkpointed ? "LK" : lowest ? "LI" : "LH";
-    return finished(with_liger(quantized(book_.rows(name)), run_, backward_part(checkpointed), first));
+    return finished(with_liger(quantized(attention(book_.rows(name), part)), run_, backward_part(checkpointed), first));
   }
   if (autocast_layers(run_)) return book_.rows(zero3_ ? "AY" : "AB");
   if (torch_linear_layers(run_)) return finished(book_.rows("LT"));
   const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
+  const auto attended = attention(book_.rows(name), part);
   if (run_.model.experts) {
-    const bool inside = checkpointed && !reentrant;
-    const auto attended = attention(book_.rows(name), inside ? Part::CheckpointedBackward : Part::Backward);
-    return finished(append(book_.rows(inside ? "MB" : "MW"), rows_from(attended, "o_proj")));
+    // What follows the post norm is the dense layer's, a reentrant region's first sum included.
+    auto rest = rows_from(attended, "post norm");
+    rest.erase(rest.begin());
+    return finished(append(book_.rows(part == Part::CheckpointedBackward ? "MB" : "MW"), rest));
   }
-  const auto attended = attention(book_.rows(name), checkpointed && !reentrant ? Part::CheckpointedBackward : Part::Backward);
   return finished(with_liger(attended, run_, backward_part(checkpointed), first));
 }
 
 TableRows LayerTables::experts(const char* layer, Part part, const char* feed_forward) const {
-  return finished(append(rows_until(attention(book_.rows(layer), part), "post norm"), book_.rows(feed_forward)));
+  auto rows = append(rows_until(book_.rows(layer), "post norm"), book_.rows(feed_forward));
+  return finished(attention(std::move(rows), part));
+}
+
+TableRows LayerTables::attention_kernel(Part part) const {
+  const auto of = [&](const char* kept, const char* nothing_kept, const char* backward, const char* inside) {
+    switch (part) {
+      case Part::Kept: return kept;
+      case Part::NothingKept: return nothing_kept;
+      case Part::Backward: return backward;
+      case Part::CheckpointedBackward: return inside;
+    }
+    return kept;
+  };
+  const bool fp32 = full_precision(run_), eager = run_.workload.attention == Attention::Eager;
+  if (masked_sdpa(run_)) return book_.rows(of("KF", "KE", "KB", "KC"));
+  if (fp32 && !eager) return book_.rows(several_rows() ? of("XG", "XH", "XI", "XJ") : of("XF", "XE", "XB", "XC"));
+  if (!eager) return {};
+  auto rows = book_.rows(several_rows() ? of("EG", "EH", "EB", "EC") : of("EF", "EE", "EB", "EC"));
+  if (fp32) rows = replaced(std::move(rows), book_.rows(of("YF", "YF", "YB", "YC")));
+  const bool backward = part == Part::Backward || part == Part::CheckpointedBackward;
+  return backward && several_rows() ? append(book_.rows("EJ"), rows) : rows;
 }
 
 TableRows LayerTables::attention(TableRows rows, Part part) const {
-  const bool masked = masked_sdpa(run_);
-  const bool eager = run_.workload.attention == Attention::Eager, fp32 = full_precision(run_);
-  if ((!eager && !masked && !fp32) || adapted_) return rows;
-  const auto patch = [&](std::initializer_list<TableText> texts) {
-    for (const auto& text : texts) rows = replaced(std::move(rows), parse_rows(text.rows));
-  };
-  using namespace tables;
-  if (masked) {
-    switch (part) {
-      case Part::Kept: patch({KF}); break;
-      case Part::NothingKept: patch({KE}); break;
-      case Part::Backward: zero3_ ? patch({KB, K3}) : patch({KB}); break;
-      case Part::CheckpointedBackward: zero3_ ? patch({KB, K3, KN}) : patch({KB, KC}); break;
+  const bool eager = run_.workload.attention == Attention::Eager;
+  const bool products = full_precision(run_) && !eager && !masked_sdpa(run_);  // sdpa's math path
+  const auto own = attention_kernel(part);
+  if (own.empty()) return rows;
+  const bool forward = part == Part::Kept || part == Part::NothingKept;
+  const std::string v = adapted_ ? "v.y" : "v";
+  TableRows out;
+  for (auto& row : rows) {
+    if (row.step == "sdpa") {
+      out = append(std::move(out), own);
+      continue;
     }
-  } else if (eager) {
-    switch (part) {
-      case Part::Kept: patch({EF}); break;
-      case Part::NothingKept: patch({EE}); break;
-      case Part::Backward: zero3_ ? patch({EB, EZ}) : patch({EB}); break;
-      case Part::CheckpointedBackward: zero3_ ? patch({EB, EZ, EN}) : patch({EB, EC}); break;
+    if (row.step == "o_proj" && part == Part::Kept) {
+      // Backward has the repeated keys and values, and a copy of the query, in place of those that attention's frame drops.
+      if (eager && several_rows()) row.frees = "^ q.r k.r " + v + " q.r:=qc";
+      else row.frees = (products ? "^ q.r k.r " : "^ k.r ") + v;
     }
-    if (!fp32) return rows;
-    switch (part) {
-      case Part::Kept: patch({YF}); break;
-      case Part::NothingKept: patch({YE}); break;
-      case Part::Backward: patch({YB}); break;
-      case Part::CheckpointedBackward: patch({YB, YC}); break;
+    if (row.step == "o_proj" && !forward && (eager || products)) give_back_output(row);
+    if (row.step == "v_proj" && !forward) {
+      // The gradient of the repeated values is summed over the heads, and transposed.
+      out.push_back({"reshape v", "dvc=2NK", "dv", ""});
+      replace_word(row.allocates, "dv", "dvc");
+      replace_word(row.frees, "dv", "dvc");
     }
-  } else {
-    const bool several_rows = run_.ds.train_micro_batch_size_per_gpu > 1;
-    switch (part) {
-      case Part::Kept: several_rows ? patch({XF, XG}) : patch({XF}); break;
-      case Part::NothingKept: several_rows ? patch({XF, XE, XH}) : patch({XF, XE}); break;
-      case Part::Backward: several_rows ? patch({XB, XI}) : patch({XB}); break;
-      case Part::CheckpointedBackward: several_rows ? patch({XB, XJ}) : patch({XB, XC}); break;
+    if (row.step == "residual 2" && part == Part::NothingKept && eager) {
+      // The layer holds the attention weights, its unused second result, to its end.
+      row.frees.insert(row.frees.find("h1") + 2, full_precision(run_) ? " pr" : " pb");
     }
-    if (zero3_ && part == Part::Backward) patch({XZ});
-    if (zero3_ && part == Part::CheckpointedBackward) patch({XN});
+    out.push_back(std::move(row));
   }
-  return rows;
+  return out;
 }
 
 TableRows LayerTables::finished(TableRows rows) const {

@@ -28,6 +28,10 @@ bool holds_mask(const Run& run);
 // Qwen2Model and Qwen3Model drop the embedding and the rotary tables before the position ids, other models after.
 bool passes_positions_first(const Model& model);
 
+// MistralModel and Qwen3MoeModel call a layer with position_ids before position_embeddings, the others after: a
+// checkpointed layer drops its arguments in that order.
+bool layers_take_positions_first(const Model& model);
+
 // The tables of one layer for the run's fine-tuning, attention and stage.
 class LayerTables {
  public:
@@ -65,8 +69,10 @@ class LayerTables {
   LigerPart backward_part(bool checkpointed) const;
   // Attention and norms of the dense layer, then the sparse feed-forward.
   TableRows experts(const char* layer, Part part, const char* feed_forward) const;
-  // The attention of the run in place of sdpa's rows.
+  // The run's attention in place of the row sdpa, with what that changes around it; its own rows, none where sdpa's is right.
   TableRows attention(TableRows rows, Part part) const;
+  TableRows attention_kernel(Part part) const;
+  bool several_rows() const { return run_.ds.train_micro_batch_size_per_gpu > 1; }
   TableRows finished(TableRows rows) const;
 
   const TableBook& book_;

@@ -166,7 +166,7 @@ Instructions Compiler::compile(const std::vector<TableOp>& ops, Pass pass, const
 
 double Compiler::product_flops(const std::string& step, const std::string& name) const {
   static const std::map<std::string, std::string> products = {
-      {"q_proj", "HA"}, {"k_proj", "HK"}, {"v_proj", "HK"}, {"v_proj 2", "HK"}, {"o_proj", "AH"},
+      {"q_proj", "HA"}, {"k_proj", "HK"}, {"v_proj", "HK"}, {"o_proj", "AH"},
       {"gate", "HF"},   {"up", "HF"},     {"down", "HF"},   {"lm_head", "HV"},  {"chunk", "HV"}};
   const auto n = static_cast<double>(run_.tokens());
   static const std::set<std::string> scaled = {"sq", "doc"}, products_of_scores = {"sc", "av", "dkr", "dqs"};  // fp32

@@ -67,7 +67,8 @@ inline constexpr TableText RT{"RT", "", R"(
   cos     | c5=4NC | dr <cos> c5
 )"};
 
-// Attention, forward. With several rows (XG) the scaled queries are not contiguous: the product keeps a copy.
+// Attention in place of a layer's `sdpa`, forward. With several rows (XG) the scaled queries are not contiguous: the
+// product keeps a copy.
 inline constexpr TableText XF{"XF", "", R"(
   sdpa       | sq=2NA
   mask       | m1=SS m2=SS                | m1
@@ -78,26 +79,23 @@ inline constexpr TableText XF{"XF", "", R"(
   softmax    | pr=2NhS ni=NhS al=Nh fl=4  | fl al ni sc
   · v        | av=2NA                     | kr am
   contiguous | o=2NA                      | av
-  o_proj     | ao=2NH                     | ^ q.r k.r v | o_proj )self_attn
 )"};
-inline constexpr TableText XG{"XG", "", R"(
+inline constexpr TableText XG{"XG", "XF", R"(
   scores     | qc=2NA sc=2NhS
   · v        | av=2NA                     | kr sq am
 )"};
 
 // Nothing kept.
-inline constexpr TableText XE{"XE", "", R"(
+inline constexpr TableText XE{"XE", "XF", R"(
   scores     | sc=2NhS                    | sk
   · v        | av=2NA                     | kr vr sq am pr
-  o_proj     | ao=2NH                     | ^ o q.r k.r v a.y | o_proj )self_attn
 )"};
-inline constexpr TableText XH{"XH", "", R"(
+inline constexpr TableText XH{"XH", "XE", R"(
   scores     | qc=2NA sc=2NhS             | qc sk
 )"};
 
-// Backward, ZeRO 0-2.
+// Backward.
 inline constexpr TableText XB{"XB", "", R"(
-  o_proj     | dWo=2HA do=2NA             | o hook:dWo   | self_attn( o_proj
   sdpa       | dvr=2NA dp=2NhS            | do vr
   softmax    | dsc=2NhS st=2NhS           | st dp pr
   scores     | dkr=2NA dqs=2NA            | dsc sk sq
@@ -105,48 +103,31 @@ inline constexpr TableText XB{"XB", "", R"(
   sum v      | dv=2NK                     | dvr
   sum k      | kn.dr=2NK                  | dks
   scale q    | qn.dr=2NA                  | dqs
-  v_proj     | dvc=2NK                    | dv
-  v_proj 2   | dWv=2HK z1=2NH             | dvc hook:dWv  | v_proj
 )"};
-inline constexpr TableText XI{"XI", "", R"(
+inline constexpr TableText XI{"XI", "XB", R"(
   sdpa       | doc=2NA                    | do
   · v        | dvr=2NA dp=2NhS            | doc vr
   scores     | dkr=2NA dqs=2NA            | dsc sk qc
 )"};
 
-// Backward, ZeRO-3.
-inline constexpr TableText XZ{"XZ", "", R"(
-  o_proj     | do=2NA dWo=2HA             | o hook:dWo   | self_attn( o_proj
-  v_proj 2   | a.dy=2NH dWv=2HK           | dvc hook:dWv | v_proj
-)"};
-
-// Backward inside non-reentrant checkpointing: saved tensors go before the incoming gradient. ZeRO 0-2, then ZeRO-3.
-inline constexpr TableText XC{"XC", "", R"(
+// Backward inside non-reentrant checkpointing: saved tensors go before the incoming gradient.
+inline constexpr TableText XC{"XC", "XB", R"(
   sdpa       | dvr=2NA dp=2NhS            | vr do
   softmax    | dsc=2NhS st=2NhS           | st pr dp
   scores     | dkr=2NA dqs=2NA            | sq sk dsc
 )"};
-inline constexpr TableText XJ{"XJ", "", R"(
+inline constexpr TableText XJ{"XJ", "XB", R"(
   sdpa       | doc=2NA                    | do
   · v        | dvr=2NA dp=2NhS            | vr doc
   softmax    | dsc=2NhS st=2NhS           | st pr dp
   scores     | dkr=2NA dqs=2NA            | qc sk dsc
 )"};
-inline constexpr TableText XN{"XN", "", R"(
-  o_proj     | do=2NA dWo=2HA             | o weight:o_proj hook:dWo   | self_attn( o_proj
-  v_proj 2   | a.dy=2NH dWv=2HK           | weight:v_proj dvc hook:dWv | v_proj
-)"};
 
-// Eager attention: the softmax has its scores' width, and its result no second copy. Forward, nothing kept, backward,
-// and over that backward inside non-reentrant checkpointing.
+// Over eager attention's rows: the softmax has its scores' width, and its result no second copy. Forward, backward, and
+// that inside non-reentrant checkpointing.
 inline constexpr TableText YF{"YF", "", R"(
   softmax | pr=2NhS        | ma
   to bf16
-)"};
-inline constexpr TableText YE{"YE", "", R"(
-  softmax    | pr=2NhS     | ma
-  to bf16
-  residual 2 | out=2NH     | d h1 pr ^ <xprev> | )layer
 )"};
 inline constexpr TableText YB{"YB", "", R"(
   sdpa    | dvR=2NA dp=2NhS  | do vR
@@ -155,7 +136,7 @@ inline constexpr TableText YB{"YB", "", R"(
   to bf16
   scale   | dsc=2NhS         | ds
 )"};
-inline constexpr TableText YC{"YC", "", R"(
+inline constexpr TableText YC{"YC", "YB", R"(
   sdpa    | dvR=2NA dp=2NhS  | vR do
   softmax | ds=2NhS st=2NhS  | st pr dp
 )"};

@@ -1,5 +1,5 @@
-// sdpa with a real mask (a padded batch, a sliding window): keys and values are repeated to all heads, the boolean mask becomes a 16-bit
-// bias in every layer (integrations/sdpa_attention.py; aten's cuDNN attention). Rows over those of a dense layer.
+// sdpa with a real mask (a padded batch, a sliding window): keys and values are repeated to all heads, the boolean mask
+// becomes a 16-bit bias in every layer (integrations/sdpa_attention.py; aten's cuDNN attention).
 // The rows are those of docs/memory-model.md#event-tables; step/table.h tells how they are read.
 #pragma once
 
@@ -30,41 +30,27 @@ inline constexpr TableText PW{"PW", "", R"(
   causal    | le=SS mask=SS          | le an bi hi qi ki
 )"};
 
-// Forward.
-inline constexpr TableText KF{"KF", "LF", R"(
+// In place of a layer's `sdpa`, whatever its linears are. Forward.
+inline constexpr TableText KF{"KF", "", R"(
   sdpa   | kR=2NA vR=2NA z0=2 zi=2 mb=2BSS   | zi z0
   sdpa 2 | seed=8 off=8 o=2NA lse=4Nh cw=256 | cw
-  o_proj | ao=2NH                            | ^ k.r v | o_proj )self_attn
 )"};
 
 // Nothing kept.
-inline constexpr TableText KE{"KE", "LE", R"(
-  sdpa   | kR=2NA vR=2NA z0=2 zi=2 mb=2BSS   | zi z0
+inline constexpr TableText KE{"KE", "KF", R"(
   sdpa 2 | seed=8 off=8 o=2NA lse=4Nh cw=256 | cw lse seed off mb kR vR
-  o_proj | ao=2NH                            | ^ o q.r k.r v a.y | o_proj )self_attn
 )"};
 
-// Backward, ZeRO 0-2.
-inline constexpr TableText KB{"KB", "LB", R"(
-  sdpa     | qn.dr=2NA dkR=2NA dvR=2NA cw=CM | cw do mb kR q.r vR lse o off seed
-  sum v    | dv=2NK                          | dvR
-  sum k    | kn.dr=2NK                       | dkR
-  v_proj   | dvc=2NK                         | dv
-  v_proj 2 | dWv=2HK z1=2NH                  | dvc hook:dWv | v_proj
+// Backward.
+inline constexpr TableText KB{"KB", "", R"(
+  sdpa   | qn.dr=2NA dkR=2NA dvR=2NA cw=CM | cw do mb kR q.r vR lse o off seed
+  sum v  | dv=2NK                          | dvR
+  sum k  | kn.dr=2NK                       | dkR
 )"};
 
-// Backward, ZeRO-3.
-inline constexpr TableText K3{"K3", "KB", R"(
-  v_proj 2 | a.dy=2NH dWv=2HK                | dvc hook:dWv | v_proj
-)"};
-
-// Backward inside non-reentrant checkpointing: saved tensors go before the incoming gradient. ZeRO 0-2, then ZeRO-3.
+// Backward inside non-reentrant checkpointing: saved tensors go before the incoming gradient.
 inline constexpr TableText KC{"KC", "KB", R"(
-  sdpa     | qn.dr=2NA dkR=2NA dvR=2NA cw=CM | cw seed off o lse vR q.r kR mb do
-)"};
-inline constexpr TableText KN{"KN", "K3", R"(
-  sdpa     | qn.dr=2NA dkR=2NA dvR=2NA cw=CM | cw seed off o lse vR q.r kR mb do
-  v_proj 2 | a.dy=2NH dWv=2HK                | weight:v_proj dvc hook:dWv | v_proj
+  sdpa   | qn.dr=2NA dkR=2NA dvR=2NA cw=CM | cw seed off o lse vR q.r kR mb do
 )"};
 
 }  // namespace zplan::tables

@@ -34,7 +34,7 @@ inline constexpr TableText PE{"PE", "", R"(
   indices       | bi=8B hi=8 t1=8S qi=8S | t1
   indices 2     | t2=8S ki=8S            | t2
   causal        | le=SS                  | bi hi qi ki
-  mask          | z0=2 z1=2 mask=2SS     | z1 z0 le
+  mask          | z0=2 z1=2 mask=2BSS    | z1 z0 le
 )"};
 
 // After the last layer, loss of Hugging Face (loss_utils.ForCausalLMLoss).
