@@ -307,10 +307,12 @@ TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
   const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
   const auto attended = attention(book_.rows(name), part);
   if (run_.model.experts) {
-    // What follows the post norm is the dense layer's, a reentrant region's first sum included.
+    // What follows the post norm is the dense layer's; in a reentrant region its gradient waits for the first sum.
+    auto sparse = book_.rows(part == Part::CheckpointedBackward ? "MB" : "MW");
+    if (reentrant) sparse.back().frees = "";
     auto rest = rows_from(attended, "post norm");
     rest.erase(rest.begin());
-    return finished(append(book_.rows(part == Part::CheckpointedBackward ? "MB" : "MW"), rest));
+    return finished(append(std::move(sparse), rest));
   }
   return finished(with_liger(attended, run_, backward_part(checkpointed), first));
 }
