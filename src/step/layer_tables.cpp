@@ -338,6 +338,7 @@ TableRows LayerTables::attention_kernel(Part part) const {
   if (!eager) return {};
   auto rows = book_.rows(several_rows() ? of("EG", "EH", "EB", "EC") : of("EF", "EE", "EB", "EC"));
   if (fp32) rows = replaced(std::move(rows), book_.rows(of("YF", "YF", "YB", "YC")));
+  if (run_.ds.precision == Precision::Fp16) rows = replaced(std::move(rows), book_.rows(of("EX", "EX", "EY", "EZ")));
   const bool backward = part == Part::Backward || part == Part::CheckpointedBackward;
   return backward && several_rows() ? append(book_.rows("EJ"), rows) : rows;
 }

@@ -24,7 +24,7 @@ namespace zplan {
 
 const TableBook& table_book() {
   using namespace tables;
-  static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LT, LE, LN, LC, LR, R3, EF, EE, EG, EH, EB, EC, EJ,
+  static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LT, LE, LN, LC, LR, R3, EF, EE, EG, EH, EB, EC, EJ, EX, EY, EZ,
                                GF, GB, GD, GA, QF, QB, QA, GI, QI, GL, LG, LH, LI,
                                GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZA, ZC, ZD, ZG, ZJ, ZI, ZS, ZT, ZU, ZV, ZW, ZX,
                                ZK, ZL, Q1, Q2, Q3, Q4, Q5, Z4, Z2, Q8, LM, LO, LZ, LY, ME, MR, MF, IP, IQ, MB, MW,

@@ -56,4 +56,17 @@ inline constexpr TableText EJ{"EJ", "", R"(
   heads   | dor=2NA           | do do:=dor
 )"};
 
+// fp16: softmax reads and writes it directly (aten/src/ATen/native/SoftMax.cpp, half_to_float). Forward, backward, and
+// backward inside a region.
+inline constexpr TableText EX{"EX", "", R"(
+  softmax | pr=4NhS           |
+)"};
+inline constexpr TableText EY{"EY", "", R"(
+  softmax | dsb=2NhS st=4NhS  | st dp32 pr
+  to bf16
+)"};
+inline constexpr TableText EZ{"EZ", "EY", R"(
+  softmax | dsb=2NhS st=4NhS  | st pr dp32
+)"};
+
 }  // namespace zplan::tables
