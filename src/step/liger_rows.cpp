@@ -60,7 +60,7 @@ TableRows norm_backward(TableRows rows, const Run& run, LigerPart part, bool fir
 Kernels layer_kernels(const Run& run) {
   const auto& w = run.workload;
   const bool known = run.ds.precision != Precision::Fp32 && w.finetune != Finetune::Freeze && !run.model.experts &&
-                     !holds_mask(run);
+                     !masked_sdpa(run);
   return known ? w.kernels : Kernels{};
 }
 
@@ -74,7 +74,7 @@ TableRows with_liger(TableRows rows, const Run& run, LigerPart part, bool first)
       if (!backward && row.step == "input norm" && input_without_gradient(run, first)) row = with_macro({row}, "NK", "NX").front();
     }
   }
-  if (kernels.rope) rows = patched(std::move(rows), run, backward ? "RW" : "RV");
+  if (kernels.rope) rows = patched(std::move(rows), run, !backward ? "RV" : run.workload.attention == Attention::Eager ? "RX" : "RW");
   if (kernels.swiglu) rows = patched(std::move(rows), run, backward ? "SB" : part == LigerPart::Kept ? "SF" : "SE");
   return rows;
 }

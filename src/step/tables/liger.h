@@ -111,6 +111,11 @@ inline constexpr TableText RW{"RW", "", R"(
   reshape k  | | dkc:=kn.dx
   reshape q  | | dqc:=qn.dx
 )"};
+// Eager attention's gradients are not contiguous behind the transposed views: both are copied first.
+inline constexpr TableText RX{"RX", "RW", R"(
+  rotary k   | qn.dy=2NA kn.dy=2NK | qn.dr kn.dr
+  rotary q
+)"};
 
 // SwiGLU: silu and the product in one, its gradients written over gate and up.
 inline constexpr TableText SF{"SF", "", R"(
