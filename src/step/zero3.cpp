@@ -94,20 +94,31 @@ void Zero3::load() {
   for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
     const auto& p = script_.parameters[i];
     if (p.adapter()) continue;  // PEFT adds them afterwards
+    if (p.owner == Owner::LmHead) rotary_buffers();  // the head comes after the model
     if (p.quantized) quantization_state(p.numel);
     partitions_[i] = build(static_cast<std::int32_t>(i), coordinator_.numel(static_cast<std::int32_t>(i)), widths_[i]);
   }
-  rotary_buffers();
   // A tied lm_head is built and partitioned before the tie.
   if (run_.model.tied_embeddings) {
+    rotary_buffers();
     orphaned_ = true;
     orphan_head_ = build(-1, run_.model.vocab * run_.model.hidden, width(run_.ds.precision).count);
   }
-  // get_peft_model drops the last references to the old head; its adapters come whole, outside zero.Init.
+  // get_peft_model drops the last references to the old head; its adapters come whole, outside zero.Init, in the weight's
+  // dtype (tuners_utils.py _move_adapter_to_device_of_base_layer). _cast_adapter_dtype then makes them fp32 one by one.
+  const auto model_width = width(run_.ds.precision).count;
+  const auto allocate = [&](std::size_t i, std::int64_t width) {
+    return recorder_.allocate(script_.parameters[i].numel * width, build_label_, static_cast<std::int64_t>(i));
+  };
   for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
     if (!script_.parameters[i].adapter()) continue;
     free_orphan_head();
-    partitions_[i] = recorder_.allocate(script_.parameters[i].numel * widths_[i], build_label_, static_cast<std::int64_t>(i));
+    partitions_[i] = allocate(i, model_width);
+  }
+  for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
+    if (!script_.parameters[i].adapter() || widths_[i] == model_width) continue;
+    const auto cast = allocate(i, widths_[i]);
+    recorder_.free(std::exchange(partitions_[i], cast));
   }
 }
 
@@ -178,15 +189,19 @@ void Zero3::init() {
     }
     const auto index = static_cast<std::int64_t>(g);
     const auto bytes = master_width() * groups_[g].elements;
-    if (sw.master_from_converted) {
+    // fp32 adapters on the device need no conversion: the master is the clone.
+    const auto source_width = widths_[static_cast<std::size_t>(groups_[g].parameters.front())];
+    if (source_width == master_width() && !params_offloaded()) {
+      recorder_.allocate(bytes, master_label_, index);
+    } else if (sw.master_from_converted) {
       const auto next = recorder_.allocate(bytes, convert_label_, index);
       if (converted >= 0) recorder_.free(converted);  // `converted` goes when the next one is bound
       converted = next;
       recorder_.allocate(bytes, master_label_, index);
     } else {  // flat.to(device).clone().float(): the clone is of 16 bits
-      const auto clone = lp != master_width() ? recorder_.allocate(lp * groups_[g].elements, clone_label_, index) : -1;
+      const auto clone = recorder_.allocate(source_width * groups_[g].elements, clone_label_, index);
       recorder_.allocate(bytes, master_label_, index);
-      if (clone >= 0) recorder_.free(clone);
+      recorder_.free(clone);
     }
     if (offloaded()) recorder_.allocate(master_width() * groups_[g].elements, fp32_grad_label_, index);  // twin flow
   }
