@@ -24,7 +24,7 @@ struct MicroStep {
 
 // Bytes a layer keeps for backward for each token. Section numbers of the tables' sums:
 //   full, sdpa        16H + 8 + 10A + 10K + 8h + 4g + 8F
-//   full, eager       16H + 8 + 14A +  6K + 4h + 4g + 8F + 6hS
+//   eager attention   4A + 6hS more, 4K + 4h less
 //   Liger's norms     8H + 4A + 4K less, with adapters 4H + 2A + 2K; its SwiGLU 2F less; its rope as much
 //   LoRA, bf16        12H + 8 +  8A +  8K + 8h + 4g + 8F + 14r; fp32 adapters (ZeRO-3): + 20H + 4A + 4F + 14r
 //   experts           in place of 8F: 4kH + 8kM + 4E + 39k + 4
@@ -36,20 +36,18 @@ inline std::int64_t kept_per_token(const Model& m, const Workload& w, bool fp32_
   // The norm keeps its input in place of an fp32 copy and, where its weight trains, a normed one; SwiGLU no silu.
   const auto normed = 2 * H + (m.qk_norm ? A + K : 0);
   const auto liger = (w.kernels.rms_norm ? (lora ? 2 : 4) * normed : 0) + (w.kernels.swiglu ? 2 * F : 0);
+  const auto eager = w.attention == Attention::Eager ? 4 * A + 6 * h * w.seq_len - 4 * K - 4 * h : 0;
   if (m.experts) {
     const auto& e = *m.experts;
     const auto k = e.per_token, M = e.intermediate;
-    return 16 * H + 8 + 10 * A + 10 * K + 8 * h + 4 * g + 4 * k * H + 8 * k * M + 4 * e.count + 39 * k + 4 - norms;
+    return 16 * H + 8 + 10 * A + 10 * K + 8 * h + 4 * g + 4 * k * H + 8 * k * M + 4 * e.count + 39 * k + 4 + eager - norms;
   }
   if (lora) {
     const auto r = w.lora_rank;
     const auto bf16 = 12 * H + 8 + 8 * A + 8 * K + 8 * h + 4 * g + 8 * F + 14 * r;
-    return bf16 + (fp32_adapters ? 20 * H + 4 * A + 4 * F + 14 * r : 0) - norms - liger;
+    return bf16 + (fp32_adapters ? 20 * H + 4 * A + 4 * F + 14 * r : 0) + eager - norms - liger;
   }
-  if (w.attention == Attention::Eager) {
-    return 16 * H + 8 + 14 * A + 6 * K + 4 * h + 4 * g + 8 * F + 6 * h * w.seq_len - norms;
-  }
-  return 16 * H + 8 + 10 * A + 10 * K + 8 * h + 4 * g + 8 * F - norms - liger;
+  return 16 * H + 8 + 10 * A + 10 * K + 8 * h + 4 * g + 8 * F + eager - norms - liger;
 }
 
 inline std::int64_t checkpointed_layers(const Model& m, const Recompute& recompute) {
