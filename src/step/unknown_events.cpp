@@ -29,7 +29,6 @@ std::vector<Note> unknown_events(const Run& run) {
   const bool zero3 = zero.stage == 3, full = w.finetune == Finetune::Full, qlora = w.finetune == Finetune::Qlora;
   const bool adapted = w.finetune == Finetune::Lora || qlora;
   const bool fp32 = run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast;
-  const bool masked = masked_sdpa(run);
   const std::string measure = "measure such a run (docs/validation.md)";
   Unknown unknown;
   unknown.add(run.ds.torch_autocast && !autocast_layers(run),
@@ -46,14 +45,9 @@ std::vector<Note> unknown_events(const Run& run) {
               "simulated with the plain products of grouped heads, which are too large",
               "use bf16, or " + measure);
   unknown.add(layer_kernels(run) != w.kernels && (w.kernels.rms_norm || w.kernels.rope || w.kernels.swiglu),
-              "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers, a padding mask or "
-              "eager attention",
+              "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers or a padding mask",
               "simulated with transformers' own modules",
               measure);
-  unknown.add(!full && (w.attention == Attention::Eager || masked),
-              "Adapters or frozen layers with eager attention or a padding mask",
-              "simulated with sdpa without a mask",
-              "use sdpa, or " + measure);
   unknown.add(!full && run.model.experts.has_value(),
               "Adapters or frozen layers with experts",
               "simulated with layers that train whole",

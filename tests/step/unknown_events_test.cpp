@@ -61,15 +61,19 @@ TEST_CASE("settings that are simulated with the tables of others are told", "[st
          r.workload.recompute.every = 1;
        }), "torch_autocast with checkpointing, adapters, frozen layers, Liger, a mask or a model without q and k norms: "
            "simulated with the layers of 16-bit training, which are too small."},
+      {"Liger's norm, a padding mask", changed([](Run& r) {
+         r.workload.kernels.rms_norm = true;
+         r.workload.attention_mask = true;
+       }), "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers or a padding mask: simulated with transformers' own "
+           "modules."},
       {"Liger's norm, eager", changed([](Run& r) {
          r.workload.kernels.rms_norm = true;
          r.workload.attention = Attention::Eager;
-       }), "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers, a padding mask or eager attention: simulated with "
-           "transformers' own modules."},
+       }), ""},
       {"adapters, eager", changed([](Run& r) {
          r.workload.finetune = Finetune::Lora;
          r.workload.attention = Attention::Eager;
-       }), "Adapters or frozen layers with eager attention or a padding mask: simulated with sdpa without a mask."},
+       }), ""},
   }));
   INFO(name);
   const auto notes = unknown_events(run);
