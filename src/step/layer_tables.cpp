@@ -67,7 +67,7 @@ char lower(char c) { return static_cast<char>(c - 'A' + 'a'); }
 // The tables of adapted linears with dropout have their names with a small first letter.
 TableRows with_dropout(TableRows rows) {
   for (const std::string name : {"GF", "GL", "GN", "GM", "GB", "GA", "GI", "GC", "GR", "GE", "QF", "QN", "QB", "QA", "QI", "QC", "QR",
-                                 "QE", "ZE", "ZF", "ZB", "ZA", "ZC", "ZD", "ZG", "ZI", "ZT", "ZU", "ZV", "ZW", "ZX", "ZL"}) {
+                                 "QE", "ZE", "ZF", "ZB", "ZA", "ZC", "ZD", "ZG", "ZI", "ZT", "ZU", "ZV", "ZW", "ZX", "ZL", "Q1", "Q2", "Q3", "Q4", "Q5"}) {
     rows = with_macro(std::move(rows), name, std::string(1, lower(name[0])) + name[1]);
   }
   return rows;
@@ -147,16 +147,18 @@ TableRows LayerTables::forward(bool first) const {
   if (!adapted_) return finished(with_liger(attention(book_.rows("LF"), Part::Kept), run_, LigerPart::Kept, first));
   auto rows = attention(book_.rows("LG"), Part::Kept);
   if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
+  // zero/linear.py's do, bitsandbytes' keep the state of their weight alone.
+  const bool linears_keep_input = zero3_ && (run_.workload.finetune != Finetune::Qlora || fp32_adapters_);
   // Neither the frozen embedding's output nor the norm's weight takes a gradient.
   for (auto& row : rows) {
     if (!first || input_takes_gradient()) continue;
     if (row.step == "input norm") row = with_macro({row}, "NZ", "NE").front();
     // The adapters keep copies of its output, the linears nothing.
-    if (zero3_ && (fp32_adapters_ || dropout_) && row.step == "o_proj") row.frees += row.frees.empty() ? "^ a.y" : " a.y";
+    if (linears_keep_input && (fp32_adapters_ || dropout_) && row.step == "o_proj") row.frees += row.frees.empty() ? "^ a.y" : " a.y";
   }
-  // Under dropout the adapters keep the dropped copy; the input is held by the frozen linear only in ZeRO-3.
+  // Under dropout the adapters keep the dropped copy.
   for (auto& row : rows) {
-    if (!dropout_ || zero3_) break;
+    if (!dropout_ || linears_keep_input) break;
     if (row.step == "o_proj") {
       if (run_.workload.attention == Attention::Eager) row.allocates += "{fr=o}";  // the fused kernels keep theirs
       row.frees += row.frees.empty() ? "^ a.y" : " a.y";
@@ -196,7 +198,7 @@ TableRows LayerTables::recompute() const {
   if (adapted_) {
     const bool quantized = run_.workload.finetune == Finetune::Qlora;
     std::string end = zero3_ ? (fp32_adapters_ ? "Z4" : quantized ? "Q8" : "Z2") : quantized ? "QT" : "GT";
-    if (dropout_ && end != "Q8") end[0] = lower(end[0]);
+    if (dropout_) end[0] = lower(end[0]);
     auto stop = book_.rows(end);
     if (h1.empty()) erase_name(stop.back().frees, "h1");
     return append(rows_until(rows, "mul"), stop);

@@ -16,7 +16,9 @@ Run small_run(const char* type) {
   run.model.model_type = type;
   run.model.hidden = 256, run.model.intermediate = 512, run.model.layers = 3, run.model.vocab = 1000;
   run.model.heads = 4, run.model.kv_heads = 2, run.model.head_dim = 64;
-  run.model.qk_norm = std::string(type) == "qwen3";
+  run.model.qk_norm = std::string(type) == "qwen3" || std::string(type) == "qwen3_moe";
+  run.model.qkv_bias = std::string(type) == "qwen2";
+  if (std::string(type) == "qwen3_moe") run.model.experts = Experts{8, 2, 128};
   run.gpu.sm_count = 132;
   run.gpu.cublas_workspace = MiB(32);
   run.gpu.memory_total = GiB(40);
@@ -78,6 +80,44 @@ TEST_CASE("every combination of stage, precision, checkpointing, fine-tuning, at
                           << static_cast<int>(precision) << ", attention " << static_cast<int>(attention) << ", recompute "
                           << every << ", reentrant " << (impl == RecomputeImpl::Reentrant) << ", kernels " << k);
             CHECK(fault(run) == "");
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("so has every combination with several rows, a padding mask, biases, experts, dropout and 16-bit adapters", "[step]") {
+  const int stage = GENERATE(0, 1, 2, 3);
+  const auto finetune = GENERATE(Finetune::Full, Finetune::Lora, Finetune::Qlora, Finetune::Freeze);
+  const char* type = GENERATE("qwen3", "llama", "qwen2", "qwen3_moe");
+  Run run = small_run(type);
+  if (run.model.experts && finetune != Finetune::Full) return;
+  const bool adapted = finetune == Finetune::Lora || finetune == Finetune::Qlora;
+  run.ds.zero.stage = stage;
+  run.ds.zero.overlap_comm = stage == 3;
+  run.workload.finetune = finetune;
+  for (const auto precision : {Precision::Bf16, Precision::Fp16, Precision::Fp32}) {
+    for (const auto attention : {Attention::Sdpa, Attention::Eager}) {
+      for (const bool padded : {false, true}) {
+        for (const std::int64_t rows : {1, 2}) {
+          for (const int recompute : {0, 1, 2}) {
+            for (const int adapters : {0, 1, 2, 3}) {
+              if (!adapted && adapters > 0) continue;
+              run.ds.precision = precision;
+              run.workload.attention = attention;
+              run.workload.attention_mask = padded;
+              run.ds.train_micro_batch_size_per_gpu = rows;
+              run.workload.recompute.every = recompute == 0 ? 0 : 1;
+              run.workload.recompute.impl = recompute == 2 ? RecomputeImpl::Reentrant : RecomputeImpl::NonReentrant;
+              run.workload.lora_dropout = adapters % 2 == 1 ? 0.1 : 0;
+              run.workload.adapter_autocast = adapters < 2;
+              if (!can_run(run)) continue;
+              INFO("stage " << stage << ", " << type << ", finetune " << static_cast<int>(finetune) << ", precision "
+                            << static_cast<int>(precision) << ", attention " << static_cast<int>(attention) << ", padded " << padded
+                            << ", rows " << rows << ", recompute " << recompute << ", adapters " << adapters);
+              CHECK(fault(run) == "");
+            }
           }
         }
       }

@@ -33,7 +33,7 @@ const TableBook& table_book() {
                                NG, NW, LW, LV, NS, NI, NT, NU, NN, NJ, NO, RS, RT, PS, XF, XG, XE, XH, XB, XI, XC, XJ, YF, YB, YC, NP, NR, AF, AB, AH, AM, AL, AT, AX, AY, AV, AW, AU,
                                DGF, DGL, DQF, DGY, DGZ, DQY, DGN, DGM, DQN, DGB, DQB0, DQB, DGA, DQA, DGI, DQI, DGC, DGR, DQC0, DQC,
                                DQR0, DQR, DGE, DQE, DGT, DQT, DZE, DZF, DZY, DZB, DZA, DZC, DZD, DZG, DZI, DZT, DZU, DZV, DZW, DZX,
-                               DZL, DZ4, DZ2});
+                               DZL, DZ4, DZ2, DQ1, DQ2, DQ3, DQ4, DQ5, DQ8});
   return book;
 }
 

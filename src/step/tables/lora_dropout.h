@@ -35,7 +35,7 @@ inline constexpr const char* kDroppedBack = R"(
 inline constexpr const char* kQuantizedBase = R"(
   base    | dxb=2NI        | w <dy> dxb     | base
 )";
-inline constexpr TableText DGB{"gB", "GB", kDroppedBack}, DQB0{"q0", "QB", kDroppedBack}, DQB{"qB", "q0", kQuantizedBase};
+inline constexpr TableText DGB{"gB", "GB", kDroppedBack}, DQB0{"u0", "QB", kDroppedBack}, DQB{"qB", "u0", kQuantizedBase};
 // Added into an existing gradient.
 inline constexpr const char* kDroppedAdd = R"(
   A       | dA=2Ir dxl=2NI | dla xd hook:dA | lora_a
@@ -56,8 +56,8 @@ inline constexpr const char* kDroppedRegion = R"(
   sum
 )";
 inline constexpr TableText DGC{"gC", "GC", kDroppedRegion}, DGR{"gR", "GR", kDroppedRegion};
-inline constexpr TableText DQC0{"q1", "QC", kDroppedRegion}, DQC{"qC", "q1", kQuantizedBase};
-inline constexpr TableText DQR0{"q2", "QR", kDroppedRegion}, DQR{"qR", "q2", kQuantizedBase};
+inline constexpr TableText DQC0{"u1", "QC", kDroppedRegion}, DQC{"qC", "u1", kQuantizedBase};
+inline constexpr TableText DQR0{"u2", "QR", kDroppedRegion}, DQR{"qR", "u2", kQuantizedBase};
 inline constexpr const char* kDroppedRegionAdd = R"(
   A       | dA=2Ir dxl=2NI | xd dla hook:dA | lora_a
   drop    | dx=2NI         | mk dxl dx      | dropout
@@ -121,12 +121,35 @@ inline constexpr TableText DZL{"zL", "ZL", R"(
   A       | dA=2Ir         | dla xd weight:lora_a hook:dA | lora_a(
 )"};
 
+// The same over a 4-bit base, which does not keep its input either.
+inline constexpr TableText DQ1{"q1", "Q1", R"(
+  A       | dxl=2NI dA=2Ir | dla xd weight:lora_a hook:dA | lora_a
+  drop    | <out>=2NI      | dxl mk                       | dropout
+)"};
+inline constexpr TableText DQ2{"q2", "q1", R"(
+  drop    | dx=2NI         | dxl mk                       | dropout
+)"};
+inline constexpr TableText DQ3{"q3", "Q3", R"(
+  A       | dxl=2NI dA=2Ir | xd weight:lora_a dla hook:dA | lora_a
+  drop    | <out>=2NI      | mk dxl                       | dropout
+)"};
+inline constexpr TableText DQ4{"q4", "q3", R"(
+  B       | @recompute dla=2Nr dB=2Or | la weight:lora_b dls hook:dB | lora_b
+)"};
+inline constexpr TableText DQ5{"q5", "q3", R"(
+  drop    | dx=2NI         | mk dxl                       | dropout
+)"};
+
 // The recomputation's end in ZeRO-3.
 inline constexpr TableText DZ4{"z4", "", R"(
   down | d.y0=2NH d.xc=4NF d.mk=NF d.xd=4NF d.la=4Nr d.lb=4NH | d.lb d.xc d.y0 h1 | down_proj( d.base d.dropout d.lora_a d.lora_b(
 )"};
 inline constexpr TableText DZ2{"z2", "", R"(
   down | d.y0=2NH d.mk=NF d.xd=2NF d.la=2Nr d.lb=2NH          | d.lb d.y0 h1      | down_proj( d.base d.dropout d.lora_a d.lora_b(
+)"};
+inline constexpr TableText DQ8{"q8", "", R"(
+  down | d.ab=4FH/64 d.ac=4FH/64 d.w=2FH d.y0=2NH    | d.ac d.ab d.w      | down_proj( d.base
+  stop | d.mk=NF d.xd=2NF d.la=2Nr d.lb=2NH          | d.lb d.y0 p b.y h1 | d.dropout d.lora_a d.lora_b(
 )"};
 
 }  // namespace zplan::tables
