@@ -142,7 +142,6 @@ void Zero3::rotary_buffers() {
 }
 
 void Zero3::init() {
-  const auto lp = width(run_.ds.precision).count;
   const auto& sw = run_.versions.switches;
   if (!offloaded() && run_.workload.optimizer == OptimizerKind::DeepSpeedAdam) {
     if (sw.norm_before_scale_update) free_orphan_head();
