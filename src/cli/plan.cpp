@@ -45,7 +45,7 @@ void try_packages(const PlanOptions& options, const RunInputs& in, PlanReport& r
 void add_extreme_ranks(SimulationReport& s) {
   Run run = representative(s.run);
   const auto all = shards(run.model, run.workload, run.world_size);
-  const auto bound = [&](const Shard& shard) { return memory_bound(shard, run.model, run.workload, run.ds).peak(); };
+  const auto bound = [&](const Shard& shard) { return memory_bound(shard, run.model, run.workload, run.ds, run.versions.switches).peak(); };
   const auto less = [&](const Shard& a, const Shard& b) { return bound(a) < bound(b); };
   run.rank = std::min_element(all.begin(), all.end(), less)->rank;
   const auto least = run.rank == s.run.rank ? s.simulation : simulate(run, Detail::Full);

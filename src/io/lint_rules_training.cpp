@@ -91,7 +91,7 @@ void activations(const LintView& v, Findings& found) {
   const Model& m = v.run.model;
   const std::int64_t tokens = v.run.tokens();
   if (!w.recompute.any()) {
-    const MicroStep s = micro_step(m, w, v.ds.train_micro_batch_size_per_gpu, v.zero.stage == 3);
+    const MicroStep s = micro_step(m, w, v.ds.train_micro_batch_size_per_gpu, adapters_stay_fp32(w, v.ds, v.run.versions.switches));
     const Bytes kept = s.kept_layer * s.layers;
     if (kept.count > v.gpu.count / 10 * 3) {
       found.push_back(finding(Level::Warning, "E02", "--recompute",

@@ -54,7 +54,7 @@ inline std::int64_t checkpointed_layers(const Model& m, const Recompute& recompu
   return recompute.every > 0 ? ceil_div(m.layers, recompute.every) : 0;
 }
 
-inline MicroStep micro_step(const Model& m, const Workload& w, std::int64_t micro_batch, bool zero3) {
+inline MicroStep micro_step(const Model& m, const Workload& w, std::int64_t micro_batch, bool fp32_adapters) {
   const bool lora = w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora;
   const auto N = micro_batch * w.seq_len;
   MicroStep s;
@@ -62,7 +62,7 @@ inline MicroStep micro_step(const Model& m, const Workload& w, std::int64_t micr
   // Nothing below the first trained layer is kept.
   s.layers = w.finetune == Finetune::Freeze ? m.layers - w.freeze_layers : m.layers;
   s.checkpointed = w.finetune == Finetune::Freeze ? 0 : checkpointed_layers(m, w.recompute);
-  s.kept_layer = {N * kept_per_token(m, w, lora && zero3 && w.adapter_autocast && w.zero_init)};
+  s.kept_layer = {N * kept_per_token(m, w, fp32_adapters)};
   s.boundary = {w.recompute.offload ? 0 : 2 * N * m.hidden};
   s.logits = {N * m.vocab};
   const auto final_norm = w.kernels.rms_norm ? 2 : lora ? 4 : 6;  // its input, or f.x32 and, trained, f.n; f.rs

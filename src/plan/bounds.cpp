@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/activation_bound.h"
+#include "spec/run.h"
 
 namespace zplan {
 namespace {
@@ -30,11 +31,12 @@ bool whole_gradients(const DsConfig& ds) {
   return ds.zero.stage == 1 && !(ds.zero.overlap_comm && ds.gradient_accumulation_steps == 1);
 }
 
-PersistentBytes persistent(const Shard& s, const Workload& w, const DsConfig& ds, const Widths& width) {
+PersistentBytes persistent(const Shard& s, const Workload& w, const DsConfig& ds, const Widths& width,
+                           bool wide_adapters) {
   PersistentBytes p;
   const auto frozen = s.elements - s.trainable - s.quantized;
   if (ds.zero.stage == 3) {
-    const auto adapter_extra = adapted(w) && w.adapter_autocast && w.zero_init ? (4 - width.model) * s.adapter_part : 0;
+    const auto adapter_extra = wide_adapters ? (4 - width.model) * s.adapter_part : 0;
     if (ds.zero.offload_param.device == OffloadDevice::None) {
       p.parameters = {width.model * (s.part + s.frozen_part) + adapter_extra};
       if (s.quantized > 0) p.parameters = {width.model * s.part + s.frozen_part / 2};
@@ -75,13 +77,15 @@ const char* text(PeakMoment moment) {
   return "";
 }
 
-MemoryBound memory_bound(const Shard& s, const Model& model, const Workload& w, const DsConfig& ds) {
+MemoryBound memory_bound(const Shard& s, const Model& model, const Workload& w, const DsConfig& ds,
+                         const DeepSpeedSwitches& switches) {
   const Widths width{zplan::width(ds.precision).count, zplan::width(ds.accumulation_dtype()).count};
   const int stage = ds.zero.stage;
   const bool offload = offloaded(ds), fused = w.kernels.fused_linear_cross_entropy, sharded = stage == 3 && s.world_size > 1;
-  const MicroStep m = micro_step(model, w, ds.train_micro_batch_size_per_gpu, stage == 3);
+  const bool wide_adapters = adapters_stay_fp32(w, ds, switches);
+  const MicroStep m = micro_step(model, w, ds.train_micro_batch_size_per_gpu, wide_adapters);
   MemoryBound b;
-  b.persistent = persistent(s, w, ds, width);
+  b.persistent = persistent(s, w, ds, width, wide_adapters);
   const Bytes base = b.persistent.total();
   const auto set = [&b](PeakMoment moment, Bytes bytes) { b.at[static_cast<std::size_t>(moment)] = bytes; };
 

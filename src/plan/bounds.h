@@ -49,6 +49,7 @@ struct MemoryBound {
 };
 
 // Of a run of two steps and more.
-MemoryBound memory_bound(const Shard& shard, const Model& model, const Workload& workload, const DsConfig& ds);
+MemoryBound memory_bound(const Shard& shard, const Model& model, const Workload& workload, const DsConfig& ds,
+                         const DeepSpeedSwitches& switches);
 
 }  // namespace zplan

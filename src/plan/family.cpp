@@ -64,7 +64,7 @@ std::vector<Family> families(const Question& q, const Shard& shard) {
     Family f;
     f.size = grid.size();
     grid.set_frugal(s);
-    f.least_memory = memory_bound(shard, q.base.model, s.workload, s.ds);
+    f.least_memory = memory_bound(shard, q.base.model, s.workload, s.ds, q.base.versions.switches);
     f.host = host_need(shard, s.workload, s.ds, q.base.process.host);
     grid.set_fastest(s);
     apply(s, run);
@@ -129,7 +129,7 @@ FamilyResult try_family(const Question& q, const Shard& shard, const Budget& bud
   std::vector<Setting> settings;
   for (std::int64_t i = 0; i < grid.size(); ++i) {
     grid.set(i, s);
-    const auto bound = memory_bound(shard, q.base.model, s.workload, s.ds);
+    const auto bound = memory_bound(shard, q.base.model, s.workload, s.ds, q.base.versions.switches);
     if (bound.peak() > budget.limit()) {
       ++result.discarded_by_bound;
       continue;
@@ -155,7 +155,7 @@ FamilyResult try_family(const Question& q, const Shard& shard, const Budget& bud
     Candidate c;
     grid.set(setting.index, s);
     c.strategy = s;
-    c.bound = memory_bound(shard, q.base.model, s.workload, s.ds);
+    c.bound = memory_bound(shard, q.base.model, s.workload, s.ds, q.base.versions.switches);
     c.host = host_need(shard, s.workload, s.ds, q.base.process.host);
     c.nvme = nvme_need(shard, s.ds);
     c.departures = setting.departures;

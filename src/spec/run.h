@@ -21,6 +21,13 @@ struct ProcessBytes {
   friend bool operator==(const ProcessBytes&, const ProcessBytes&) = default;
 };
 
+// Whether adapters stay fp32 beside 16-bit weights: PEFT makes them so (autocast_adapter_dtype), and the engine casts a
+// model built under zero.Init only before 0.19.2. Anything else it casts as a whole.
+inline bool adapters_stay_fp32(const Workload& w, const DsConfig& ds, const DeepSpeedSwitches& sw) {
+  const bool adapted = w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora;
+  return adapted && ds.zero.stage == 3 && w.adapter_autocast && w.zero_init && !sw.engine_casts_module;
+}
+
 struct Run {
   Model model;
   Workload workload;

@@ -31,8 +31,10 @@ DeepSpeedSwitches deepspeed_switches(const Version& version) {
     s.offload_h2d_staging = s.master_pin_follows_flag = s.offload_ga_writeback = false;
     s.z3_offload_async_d2h = s.release_backward_leftovers = s.recompute_frozen_release = false;
     s.mem_efficient_linear_module = false;
-    s.fp32_buffers_kept = version >= Version{0, 19, 2};
+    s.engine_casts_module = version < Version{0, 19, 2};
+    s.trace_lengths_compared = version >= Version{0, 17, 6};
     s.engine_keeps_losses = s.init_resets_peaks = true;
+    s.offload_accumulates_always = version < Version{0, 18, 10};
     s.gradient_clipping_default = version >= Version{0, 19, 3} ? 1.0 : 0.0;
     s.offload_pin_memory_default = version >= Version{0, 19, 5};
   }

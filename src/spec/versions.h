@@ -28,6 +28,7 @@ struct DeepSpeedSwitches {
   bool offload_h2d_staging = true;         // host staging instead of a 4*part GPU buffer (S12)
   bool master_pin_follows_flag = true;     // before: stages 1/2 always pin the master
   bool offload_ga_writeback = true;
+  bool offload_accumulates_always = false; // with accumulation, in stage 1 too (S12:copy_grads_in_partition)
   bool z3_offload_async_d2h = true;
   bool release_backward_leftovers = true;  // embedding released at the end of backward (PC)
   bool recompute_frozen_release = true;
@@ -38,7 +39,8 @@ struct DeepSpeedSwitches {
   bool stage1_fp32_bucket = false;
   bool offload_clone_oversized_grad = false;
   bool reduce_result_in_comm_dtype = false;
-  bool fp32_buffers_kept = true;               // before 0.19.2 casting the module casts its buffers too (ENG)
+  bool engine_casts_module = false;            // before 0.19.2 half()/bfloat16(): buffers too, and what zero.Init built (ENG)
+  bool trace_lengths_compared = true;          // stage 3: before a trace is, its length (RU:get_lst_from_rank0)
   bool init_resets_peaks = false;              // initialize ends by resetting rank 0's peaks (RU:see_memory_usage)
   bool engine_keeps_losses = false;            // ENG:backward divides only with accumulation and keeps the mean loss
   bool bf16_immediate_frees_grad = false;      // BF16_Optimizer, immediate_grad_update: the hook drops the gradient

@@ -73,15 +73,20 @@ void Coordinator::use_external(std::int32_t parameter, std::int32_t module) {
   if (s.status != Status::NotAvailable) return;
   auto& known = own_[static_cast<std::size_t>(module)];
   if (!contains(known, parameter)) known.push_back(parameter);
-  if (world_ > 1) s.block = recorder_.allocate(s.partition * world_ * s.width, single_label_, parameter);
+  if (world_ > 1) {
+    s.block = recorder_.allocate(s.partition * world_ * s.width, single_label_, parameter);
+    if (!run_.versions.switches.single_gather_in_place) {  // PP:_allgather_params copies it out of what it gathered
+      recorder_.free(std::exchange(s.block, recorder_.allocate(s.numel * s.width, single_label_, parameter)));
+    }
+  }
   s.status = Status::Available;
 }
 
 void Coordinator::reset_step() {
   clean_inflight();
-  // assert_ints_same_as_other_ranks: the length, then the list if there is one, as int64 on the device.
+  // assert_ints_same_as_other_ranks: the list if there is one, since 0.17.6 its length before it, as int64 on the device.
   const auto compare = [&](std::size_t length) {
-    recorder_.free(recorder_.allocate(8, trace_label_));
+    if (run_.versions.switches.trace_lengths_compared) recorder_.free(recorder_.allocate(8, trace_label_));
     if (length > 0) recorder_.free(recorder_.allocate(8 * static_cast<std::int64_t>(length), trace_label_));
   };
   if (mode_ != TraceMode::Complete) compare(module_order_.size());

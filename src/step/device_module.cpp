@@ -34,7 +34,7 @@ void DeviceModule::drop(std::int32_t p) {
 
 // Qwen3RotaryEmbedding keeps inv_freq and original_inv_freq, fp32; before 0.19.2 DeepSpeed cast them too.
 void DeviceModule::rotary_buffers() {
-  const auto width = run_.versions.switches.fp32_buffers_kept ? 4 : this->width(0);
+  const auto width = run_.versions.switches.engine_casts_module ? this->width(0) : 4;
   for (int i = 0; i < 2; ++i) recorder_.allocate(width * run_.model.head_dim / 2, buffer_label_);
 }
 
@@ -54,9 +54,16 @@ void DeviceModule::build_rotary_buffers() {
     recorder_.free(powers);
     return inv_freq;
   };
-  compute();
-  make(bytes);
+  rotary_ = {compute(), make(bytes)};
   recorder_.free(compute());
+}
+
+// module.half() or bfloat16() of buffers that are on the device.
+void DeviceModule::cast_rotary_buffers() {
+  for (const auto before : std::exchange(rotary_, {})) {
+    recorder_.allocate(width(0) * run_.model.head_dim / 2, buffer_label_);
+    recorder_.free(before);
+  }
 }
 
 // Built on the host, as the HF Trainer does, the model does not touch the GPU before the engine moves it.
@@ -160,6 +167,7 @@ void DeviceModule::move() {
     if (script_.parameters[i].owner == Owner::LmHead) rotary_buffers();
     allocate(p, width(p));
   }
+  if (run_.workload.load == Load::Gpu && run_.versions.switches.engine_casts_module) cast_rotary_buffers();
   const bool moved = run_.workload.load == Load::Cpu && run_.workload.finetune != Finetune::Qlora;
   if (moved && run_.model.tied_embeddings) rotary_buffers();
   recorder_.host(-std::exchange(on_host_, 0));

@@ -32,6 +32,7 @@ class DeviceModule {
   void cast(std::int32_t parameter, std::int64_t width);
   void rotary_buffers();
   void build_rotary_buffers();
+  void cast_rotary_buffers();
   const Parameter& parameter(std::int32_t p) const { return script_.parameters[static_cast<std::size_t>(p)]; }
 
   const Run& run_;
@@ -40,6 +41,7 @@ class DeviceModule {
   std::uint16_t parameter_label_, buffer_label_, quantized_label_, quantize_label_;
   std::vector<BlockId> blocks_;  // by parameter; -1: on the host or in a flat buffer
   std::vector<std::int64_t> size_;
+  std::vector<BlockId> rotary_;  // inv_freq and its copy where the model is built on the device
   std::int64_t bytes_ = 0, on_host_ = 0;
 };
 

@@ -138,7 +138,7 @@ bool layers_take_positions_first(const Model& model) { return model.model_type =
 LayerTables::LayerTables(const Run& run)
     : book_(table_book()), run_(run), zero3_(run.ds.zero.stage == 3),
       adapted_(run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora),
-      fp32_adapters_(adapted_ && zero3_ && run.workload.adapter_autocast && run.workload.zero_init),
+      fp32_adapters_(adapters_stay_fp32(run.workload, run.ds, run.versions.switches)),
       dropout_(adapted_ && run.workload.lora_dropout > 0) {}
 
 TableRows LayerTables::forward(bool first) const {

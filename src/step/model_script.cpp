@@ -86,7 +86,7 @@ Script make_script(const Run& run) {
 
   const bool fp32 = full_precision(run), autocast = autocast_layers(run);
   const bool built_in_init = zero3 && run.workload.zero_init;
-  const bool cast_in_forward = built_in_init || !run.versions.switches.fp32_buffers_kept;  // of inv_freq
+  const bool cast_in_forward = built_in_init || run.versions.switches.engine_casts_module;  // of inv_freq
   auto begin = book.rows(fp32 || autocast ? "PS" : cast_in_forward ? "P3" : "PF");
   if (run.ds.train_micro_batch_size_per_gpu > 1) begin = replaced(begin, book.rows("PB"));
   const bool eager = run.workload.attention == Attention::Eager;

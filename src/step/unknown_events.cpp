@@ -52,7 +52,7 @@ std::vector<Note> unknown_events(const Run& run) {
               "Adapters or frozen layers with experts",
               "simulated with layers that train whole",
               measure);
-  unknown.add(qlora && zero3 && w.zero_init && w.adapter_autocast,
+  unknown.add(qlora && adapters_stay_fp32(w, run.ds, run.versions.switches),
               "QLoRA with fp32 adapters in stage 3",
               "simulated without the 4-bit weights' copies in the backward",
               measure);

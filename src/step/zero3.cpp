@@ -10,11 +10,10 @@
 namespace zplan {
 namespace {
 
-// PEFT makes adapters fp32 (autocast_adapter_dtype) and the engine does not cast a model built under zero.Init.
 std::vector<std::int64_t> widths(const Run& run, const std::vector<Parameter>& parameters) {
   std::vector<std::int64_t> out;
   for (const auto& p : parameters) {
-    out.push_back((p.adapter() && run.workload.adapter_autocast && run.workload.zero_init) || run.ds.torch_autocast ? 4 : width(run.ds.precision).count);
+    out.push_back((p.adapter() && adapters_stay_fp32(run.workload, run.ds, run.versions.switches)) || run.ds.torch_autocast ? 4 : width(run.ds.precision).count);
   }
   return out;
 }
@@ -104,21 +103,27 @@ void Zero3::load() {
     orphaned_ = true;
     orphan_head_ = build(-1, run_.model.vocab * run_.model.hidden, width(run_.ds.precision).count);
   }
-  // get_peft_model drops the last references to the old head; its adapters come whole, outside zero.Init, in the weight's
-  // dtype (tuners_utils.py _move_adapter_to_device_of_base_layer). _cast_adapter_dtype then makes them fp32 one by one.
-  const auto model_width = width(run_.ds.precision).count;
-  const auto allocate = [&](std::size_t i, std::int64_t width) {
-    return recorder_.allocate(script_.parameters[i].numel * width, build_label_, static_cast<std::int64_t>(i));
-  };
+  // get_peft_model drops the last references to the old head; its adapters come whole, outside zero.Init, in the dtype of
+  // the linears they are made for, and are then made fp32 (cast_adapter_dtype).
+  if (!adapted()) return;
+  free_orphan_head();
+  whole_adapters(lp());
+  if (made_fp32()) whole_adapters(4);
+}
+
+bool Zero3::adapted() const {
+  return run_.workload.finetune == Finetune::Lora || run_.workload.finetune == Finetune::Qlora;
+}
+std::int64_t Zero3::lp() const { return run_.ds.torch_autocast ? 4 : width(run_.ds.precision).count; }
+bool Zero3::made_fp32() const { return adapted() && run_.workload.adapter_autocast && lp() < 4; }
+
+// The adapters, whole in `width`, take the place of what is there.
+void Zero3::whole_adapters(std::int64_t width) {
   for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
     if (!script_.parameters[i].adapter()) continue;
-    free_orphan_head();
-    partitions_[i] = allocate(i, model_width);
-  }
-  for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
-    if (!script_.parameters[i].adapter() || widths_[i] == model_width) continue;
-    const auto cast = allocate(i, widths_[i]);
-    recorder_.free(std::exchange(partitions_[i], cast));
+    const auto block = recorder_.allocate(script_.parameters[i].numel * width, build_label_, static_cast<std::int64_t>(i));
+    const auto before = std::exchange(partitions_[i], block);
+    if (before >= 0) recorder_.free(before);
   }
 }
 
@@ -143,18 +148,19 @@ void Zero3::rotary_buffers() {
 
 void Zero3::init() {
   const auto& sw = run_.versions.switches;
+  if (made_fp32() && !adapters_stay_fp32(run_.workload, run_.ds, sw)) whole_adapters(lp());
   if (!offloaded() && run_.workload.optimizer == OptimizerKind::DeepSpeedAdam) {
     if (sw.norm_before_scale_update) free_orphan_head();
     scalars_.play("dummy_overflow_buf=4");  // ops/adam/fused_adam.py
   }
   free_orphan_head();
-  if (!offloaded()) scalars_.play("inf_or_nan_tracker=1");
   // Parameters that are not ZeRO-3's yet are partitioned one by one (PO:_convert_to_zero_parameters).
   for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
     if (!script_.parameters[i].adapter()) continue;
     const auto part = recorder_.allocate(ceil_div(script_.parameters[i].numel, run_.world_size) * widths_[i], partition_label_, static_cast<std::int64_t>(i));
     recorder_.free(std::exchange(partitions_[i], part));
   }
+  if (!offloaded()) scalars_.play("inf_or_nan_tracker=1");
   // Defragmentation: trainable partitions move through the host into one flat buffer (RU:defragment).
   for (std::size_t i = 0; i < partitions_.size(); ++i) {
     if (partitions_[i] >= 0 && script_.parameters[i].trainable) recorder_.free(std::exchange(partitions_[i], -1));

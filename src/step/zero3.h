@@ -52,6 +52,10 @@ class Zero3 {
   };
   Bucket& bucket_of(std::int32_t parameter);
   void reduce(Bucket& bucket);
+  void whole_adapters(std::int64_t width);
+  bool adapted() const;
+  bool made_fp32() const;                              // PEFT made the adapters of a 16-bit model fp32
+  std::int64_t lp() const;                             // bytes of an element of the model's dtype
   void partition_gradient(std::int32_t parameter);
   BlockId buffered_norm(std::int32_t parameter, std::int64_t elements);
   void free_orphan_head();

@@ -28,18 +28,18 @@ Norm rotary_bytes(const Workload& w, double width) {
 
 // Adapter branch of one linear: A's input, B's output, scale, add. In stage 3 PEFT's adapters are fp32, so the input
 // is converted, the branch runs in fp32 and the sum is converted back. docs/memory-model.md says why.
-Norm adapter_bytes(double in, double out, double width, bool zero3) {
-  if (!zero3) return {width * (in + 6 * out), width * (3 * in + 4 * out)};
+Norm adapter_bytes(double in, double out, double width, bool fp32_adapters) {
+  if (!fp32_adapters) return {width * (in + 6 * out), width * (3 * in + 4 * out)};
   return {(width + 8) * in + (4 + 8 + 8 + width + 4 + width) * out,
           (8 + width + 3 * width) * in + (width + 4 + 4 + width + 8 + 8) * out};
 }
 
-double adapters(const Model& m, double width, bool zero3, double Norm::*direction) {
+double adapters(const Model& m, double width, bool fp32_adapters, double Norm::*direction) {
   double bytes = 0;
   const auto linears = layer_linears(m);
   for (int i = 0; i < linears.count; ++i) {
     const auto [in, out] = linears.all[static_cast<std::size_t>(i)];
-    bytes += adapter_bytes(static_cast<double>(in), static_cast<double>(out), width, zero3).*direction;
+    bytes += adapter_bytes(static_cast<double>(in), static_cast<double>(out), width, fp32_adapters).*direction;
   }
   return bytes;
 }
@@ -54,7 +54,7 @@ double expert_bytes(const Model& m, double width) {
 
 }  // namespace
 
-double layer_forward_bytes(const Model& m, const Workload& w, double width, bool zero3) {
+double layer_forward_bytes(const Model& m, const Workload& w, double width, bool fp32_adapters) {
   const double h = static_cast<double>(m.hidden), f = static_cast<double>(m.intermediate);
   const double qk = static_cast<double>(m.attention_width() + m.kv_width());
   const bool trainable = !adapted(w);
@@ -62,11 +62,11 @@ double layer_forward_bytes(const Model& m, const Workload& w, double width, bool
   double bytes = 2 * h * norm + 2 * h * 3 * width /* residuals */ + qk * rotary_bytes(w, width).forward;
   if (m.qk_norm) bytes += qk * norm;
   bytes += m.experts ? expert_bytes(m, width) : f * width * (w.kernels.swiglu ? 3 : 5);
-  if (adapted(w)) bytes += adapters(m, width, zero3, &Norm::forward);
+  if (adapted(w)) bytes += adapters(m, width, fp32_adapters, &Norm::forward);
   return bytes;
 }
 
-double layer_backward_bytes(const Model& m, const Workload& w, double width, bool zero3) {
+double layer_backward_bytes(const Model& m, const Workload& w, double width, bool fp32_adapters) {
   const double h = static_cast<double>(m.hidden), f = static_cast<double>(m.intermediate);
   const double qk = static_cast<double>(m.attention_width() + m.kv_width());
   const bool trainable = !adapted(w);
@@ -75,7 +75,7 @@ double layer_backward_bytes(const Model& m, const Workload& w, double width, boo
   double bytes = 2 * h * norm + 9 * width * h + qk * (rotary_bytes(w, width).backward + 2 * width /* reshape */);
   if (m.qk_norm) bytes += qk * norm;
   bytes += m.experts ? 2.2 * expert_bytes(m, width) : f * width * (w.kernels.swiglu ? 5 : 9);
-  if (adapted(w)) bytes += adapters(m, width, zero3, &Norm::backward);
+  if (adapted(w)) bytes += adapters(m, width, fp32_adapters, &Norm::backward);
   return bytes;
 }
 

@@ -16,7 +16,8 @@ class Layer {
   Layer(const Run& run, const ModelShape& shape, const GpuRates& rates)
       : m_(run.model), w_(run.workload), shape_(shape), r_(rates),
         tokens_(static_cast<double>(run.tokens())), width_(static_cast<double>(zplan::width(run.ds.precision).count)),
-        zero3_(run.ds.zero.stage == 3) {
+        zero3_(run.ds.zero.stage == 3),
+        wide_adapters_(adapters_stay_fp32(run.workload, run.ds, run.versions.switches)) {
     const auto linears = layer_linears(m_);
     for (int i = 0; i < linears.count; ++i) {
       const auto [in, out] = linears.all[static_cast<std::size_t>(i)];
@@ -34,7 +35,7 @@ class Layer {
 
   KernelSeconds forward() const {
     return {linears_ + experts_ + adapters_ + eager_matmul_, attention_,
-            layer_forward_bytes(m_, w_, width_, zero3_) * tokens_ / r_.memory_bytes_per_s + dequantize_ +
+            layer_forward_bytes(m_, w_, width_, wide_adapters_) * tokens_ / r_.memory_bytes_per_s + dequantize_ +
                 eager_scores_ * eager_forward_bytes / r_.memory_bytes_per_s};
   }
 
@@ -51,13 +52,13 @@ class Layer {
     const double products = adapted(w_) ? 1 : 2;  // a frozen weight needs only its input's gradient
     return {products * (linears_ + experts_) + 2 * (adapters_ + eager_matmul_),
             attention_ * 2.5 / r_.attention_backward,
-            layer_backward_bytes(m_, w_, width_, zero3_) * tokens_ / r_.memory_bytes_per_s + dequantize_ +
+            layer_backward_bytes(m_, w_, width_, wide_adapters_) * tokens_ / r_.memory_bytes_per_s + dequantize_ +
                 eager_scores_ * eager_backward_bytes / r_.memory_bytes_per_s};
   }
 
  private:
   void adapters() {
-    const double rank = static_cast<double>(w_.lora_rank), wide = zero3_ && w_.adapter_autocast && w_.zero_init ? 4 : width_;
+    const double rank = static_cast<double>(w_.lora_rank), wide = wide_adapters_ ? 4 : width_;
     const auto linears = layer_linears(m_);
     for (int i = 0; i < linears.count; ++i) {
       const auto [in, out] = linears.all[static_cast<std::size_t>(i)];
@@ -94,7 +95,7 @@ class Layer {
   const ModelShape& shape_;
   const GpuRates& r_;
   double tokens_, width_;
-  bool zero3_;
+  bool zero3_, wide_adapters_;
   double linears_ = 0, last_linear_ = 0, adapters_ = 0, experts_ = 0, attention_ = 0;
   double eager_matmul_ = 0, eager_scores_ = 0, dequantize_ = 0;
 };

@@ -27,7 +27,7 @@ MicroStepKernels micro_step_kernels(const Run& run, const ModelShape& shape, con
 
 // Bytes that element-wise kernels of one layer move a token, all reads and writes; the tables of
 // docs/time-model.md#element-wise-traffic.
-double layer_forward_bytes(const Model& model, const Workload& workload, double width, bool zero3);
-double layer_backward_bytes(const Model& model, const Workload& workload, double width, bool zero3);
+double layer_forward_bytes(const Model& model, const Workload& workload, double width, bool fp32_adapters);
+double layer_backward_bytes(const Model& model, const Workload& workload, double width, bool fp32_adapters);
 
 }  // namespace zplan

@@ -12,7 +12,8 @@ TEST_CASE("the simulated peak is never below the closed-form bound", "[plan]") {
   double closest = 0;
   for (int i = 0; i < 150; ++i) {
     const Run run = random.next({0, 1, 2, 3});
-    const auto bound = memory_bound(shard(run.model, run.workload, run.world_size, run.rank), run.model, run.workload, run.ds);
+    const auto bound = memory_bound(shard(run.model, run.workload, run.world_size, run.rank), run.model, run.workload, run.ds,
+                                    run.versions.switches);
     const auto simulated = simulate(run, Detail::Figures);
     INFO(testing::describe(run) << "\n" << text(bound.moment()) << " against " << simulated.peak.at.event);
     CHECK(bound.peak() <= simulated.peak.allocated);

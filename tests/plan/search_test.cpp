@@ -81,7 +81,7 @@ TEST_CASE("a bound that frugal knobs reach is below that of every other setting"
       Strategy s = f.strategy;
       grid.set(i, s);
       INFO(name(s) << " setting " << i);
-      CHECK(f.least_memory.peak() <= memory_bound(shard, q.base.model, s.workload, s.ds).peak());
+      CHECK(f.least_memory.peak() <= memory_bound(shard, q.base.model, s.workload, s.ds, q.base.versions.switches).peak());
       apply(s, run);
       CHECK(f.least_time <= predict_step_time(run, q.cluster, q.coefficients).total());
     }

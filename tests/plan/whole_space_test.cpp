@@ -44,7 +44,7 @@ TEST_CASE("no bound of the main job's strategies is above what they have live", 
     for (std::int64_t i = 0; i < grid.size(); i += grid.size() < 100 ? 1 : 31) {
       grid.set(i, s);
       apply(s, run);
-      const auto bound = memory_bound(shard, q.base.model, s.workload, s.ds);
+      const auto bound = memory_bound(shard, q.base.model, s.workload, s.ds, q.base.versions.switches);
       const auto live = composer.live(representative(run));
       REQUIRE(live);
       INFO(name(s) << ", setting " << i << ", " << text(bound.moment()) << " against " << name(live->phase));
