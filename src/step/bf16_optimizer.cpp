@@ -26,7 +26,6 @@ Bf16Optimizer::Bf16Optimizer(const Run& run, const Script& script, Recorder& rec
 void Bf16Optimizer::init() {
   module_.move();
   if (run_.workload.optimizer == OptimizerKind::DeepSpeedAdam) recorder_.allocate(4, scalar_label_);  // _dummy_overflow_buf
-  recorder_.empty_cache();
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const auto& f = groups_[g];
     const auto index = static_cast<std::int64_t>(g);

@@ -144,10 +144,15 @@ Script make_script(const Run& run) {
   // The head's gradient of a Python function is added to in place, MmBackward's is not.
   const bool in_place = own_linear || run.workload.kernels.fused_linear_cross_entropy;
   auto embedding = book.rows(autocast && tied ? "AT" : !tied ? "EU" : in_place ? "E3" : "HE");
-  const bool kept_losses = run.versions.switches.engine_keeps_losses && loss_scaled(run);
+  const bool kept_losses = run.versions.switches.engine_keeps_losses, scaled = loss_scaled(run);
   const bool divided = run.ds.gradient_accumulation_steps > 1;
-  if (!loss_scaled(run)) loss = replaced(loss, book.rows("UB"));
-  if (kept_losses) loss = replaced(loss, book.rows(divided ? "OB" : "OA"));
+  if (!scaled) loss = replaced(loss, book.rows(!kept_losses ? "UB" : divided ? "UD" : "UO"));
+  else if (kept_losses) loss = replaced(loss, book.rows(divided ? "OB" : "OA"));
+  if (!scaled && kept_losses && !divided) {  // neither: backward starts from the loss itself
+    for (auto& row : loss) {
+      if (const auto at = row.frees.find("t2"); at != std::string::npos) row.frees.erase(at, 2);
+    }
+  }
   if (kept_losses && divided) s.backward_prologue = c.outer(book.rows("OP"), Pass::Backward, {});
   const std::string head_gradient = fused ? "gw" : "dWh";
   if (fused) loss = replaced(loss, book.rows("HK"));
@@ -178,7 +183,7 @@ Script make_script(const Run& run) {
     embedding.clear();
     if (run.workload.recompute.any()) embedding.push_back({"embedding", "", "dout", ""});
   }
-  embedding = append(embedding, book.rows(kept_losses ? "OE" : "BE"));
+  embedding = append(embedding, book.rows(kept_losses && scaled ? "OE" : "BE"));
   s.backward_end = c.outer(embedding, Pass::Backward, {{"head", {head_gradient}}});
   // CheckpointFunction holds its arguments until the graph goes with the loss; so do a leaf and its gradient.
   std::vector<std::string> arguments_held;

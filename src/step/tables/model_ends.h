@@ -91,6 +91,13 @@ inline constexpr TableText OB{"OB", "", R"(
 inline constexpr TableText OA{"OA", "", R"(
   engine | i2=4 i3=4 t2=4
 )"};
+// The same where no loss scale is applied.
+inline constexpr TableText UD{"UD", "", R"(
+  engine | i3=4 t2=4
+)"};
+inline constexpr TableText UO{"UO", "", R"(
+  engine | i3=4
+)"};
 inline constexpr TableText OE{"OE", "", R"(
   graph done | | i3 i2
 )"};
@@ -170,6 +177,11 @@ inline constexpr TableText HL{"HL", "", R"(
   chunk         | ck=2cV @cublas                      | ck
   sum           | loss=4                              | mk l1 lab f.y
   return        |                                     | ^           | )causal_lm )lora_model )root
+)"};
+// With several rows, as in HM: `labels` is the padded tensor until the loss returns.
+inline constexpr TableText HJ{"HJ", "HL", R"(
+  labels        | pad=8N+8B lab=8N                    |               | lm_head_weight(
+  sum           | loss=4                              | mk l1 pad lab f.y
 )"};
 
 }  // namespace zplan::tables
