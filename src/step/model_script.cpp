@@ -119,7 +119,7 @@ Script make_script(const Run& run) {
   const Bound ends = {{"args", arguments}, {"xlast", {"xlast"}}};
   const bool fused = run.workload.kernels.fused_linear_cross_entropy;
   const bool rows_many = run.ds.train_micro_batch_size_per_gpu > 1;
-  auto head = book.rows(autocast ? (zero3 ? (rows_many ? "AW" : "AV") : rows_many ? "AM" : "AH") : fused ? "HL" : rows_many ? "HM" : "HF");
+  auto head = book.rows(autocast ? (zero3 ? (rows_many ? "AW" : "AV") : rows_many ? "AM" : "AH") : fused ? (rows_many ? "HJ" : "HL") : rows_many ? "HM" : "HF");
   if (liger_norms) head = replaced(head, book.rows("VH"));
   if (liger_norms && fused) head = replaced(head, book.rows("VL"));
   const bool freeze = run.workload.finetune == Finetune::Freeze;
