@@ -1,6 +1,7 @@
 #include "step/table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cctype>
 #include <stdexcept>
@@ -83,7 +84,7 @@ const char* macro_parameters(char first) {
     case 'N': return "RC";
     case 'R': return "C";
     case 'G': case 'Q': case 'Z': case 'g': case 'q': case 'z': return "IO";
-    case 'I': return "Z";
+    case 'I': return "ZR";
     default: return "";
   }
 }
@@ -131,6 +132,12 @@ std::int64_t evaluate(std::string_view text, const Sizes& sizes) {
                                            evaluate(text.substr(comma + 1, text.size() - comma - 2), sizes), sizes.sm_count);
     return text[0] == 'w' ? buffers.workspace : buffers.semaphores;
   }
+  if (text.rfind("sort(", 0) == 0) {
+    const auto comma = text.find(',');
+    const auto keys = evaluate(text.substr(comma + 1, text.size() - comma - 2), sizes);
+    return radix_sort_storage(evaluate(text.substr(5, comma - 5), sizes),
+                              std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(keys - 1, 1))), sizes.sort_tile);
+  }
   // Terms of products, each over its divisors, rounded up: 8N+8B, 4IO/64.
   std::int64_t total = 0, value = 1;
   const auto digits = [&](std::size_t& i) {
@@ -154,6 +161,17 @@ ReductionBuffers reduction_buffers(std::int64_t rows, std::int64_t columns, std:
   if (c <= 1) return {};
   return {512 * columns * c, 4 * grid};
 }
+
+std::int64_t radix_sort_storage(std::int64_t n, std::int64_t key_bits, std::int64_t tile) {
+  constexpr std::int64_t single_tile = 256 * 9, digits = 256;
+  if (n <= single_tile) return 1;
+  const auto aligned = [](std::int64_t bytes) { return ceil_div(bytes, 256) * 256; };
+  const auto passes = ceil_div(key_bits, 8);
+  const auto pairs = passes > 1 ? 2 * aligned(8 * n) : 0;
+  return aligned(8 * digits * passes) + aligned(4 * digits * ceil_div(n, tile)) + pairs + aligned(4 * passes) + 255;
+}
+
+std::int64_t radix_sort_tile(int compute_capability_major) { return compute_capability_major >= 9 ? 384 * 12 : 384 * 10; }
 
 TableRows parse_rows(const char* text) {
   TableRows rows;

@@ -46,6 +46,8 @@ class Sizes {
   bool has(std::string_view name) const;
   // Multiprocessors of the GPU: torch's reductions split over them.
   std::int64_t sm_count = 132;
+  // Pairs a block of cub's radix sort takes.
+  std::int64_t sort_tile = 4608;
 
  private:
   static constexpr std::int64_t kUnset = -1;
@@ -57,7 +59,7 @@ class Sizes {
   std::vector<std::pair<std::string, std::int64_t>> names_;  // few, longer than a letter
 };
 
-// Bytes of '2NA', '4IO/64' (rounded up), '8N+8B', 'CW', 'ws(R,C)'.
+// Bytes of '2NA', '4IO/64' (rounded up), '8N+8B', 'CW', 'ws(R,C)', 'sort(N,R)': N pairs whose keys are below R.
 std::int64_t evaluate(std::string_view text, const Sizes& sizes);
 
 // Buffers of torch's sum over R rows of C columns in bf16 (the weight gradient of a norm): global reduction
@@ -66,6 +68,13 @@ struct ReductionBuffers {
   std::int64_t workspace = 0, semaphores = 0;
 };
 ReductionBuffers reduction_buffers(std::int64_t rows, std::int64_t columns, std::int64_t sm_count);
+
+// Temporary storage of cub::DeviceRadixSort::SortPairs for n pairs of 64-bit keys and values, of which `key_bits` are
+// sorted by; tile: pairs a block takes. cub/device/dispatch/dispatch_radix_sort.cuh, InvokeOnesweep;
+// docs/memory-model.md#sort.
+std::int64_t radix_sort_storage(std::int64_t n, std::int64_t key_bits, std::int64_t tile);
+// Pairs of 64 bits each a block takes: cub/device/dispatch/tuning/tuning_radix_sort.cuh, OnesweepPolicy.
+std::int64_t radix_sort_tile(int compute_capability_major);
 
 // One step of an expanded table.
 struct TableOp {

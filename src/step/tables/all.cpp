@@ -1,6 +1,7 @@
 #include "step/tables/all.h"
 
 #include <algorithm>
+#include <string>
 
 #include "spec/run.h"
 #include "step/tables/autocast.h"
@@ -66,16 +67,17 @@ Sizes sizes_of(const Run& run) {
   s.set("CW", (grouped ? 8 : 4) * n * m.attention_width() + 4 * n * m.heads + 256);
   s.set("CM", 4 * n * m.attention_width() + 4 * n * m.heads + 256);  // heads already repeated
   s.set("gb", 512 * run.gpu.sm_count);  // grouped matmul
-  // Sort and scan scratch of cub at N = 1024, Nk = 8192; it grows slowly with the size (small).
-  s.set("cub1", 150015);
-  s.set("cub2", 1023);
-  s.set("cub3", 137727);
+  s.set("cub2", 1023);  // scans of cub, which grow slowly with the size (small)
   s.set("cub4", 1279);
-  // embedding_dense_backward: segments and partial sums; scratch of a radix sort of n keys and indices.
+  // Sorts of tokens, and of tokens by expert, go by all bits of their keys.
+  const auto& capability = run.gpu.compute_capability;
+  s.sort_tile = radix_sort_tile(capability.empty() ? 9 : std::stoi(capability));
+  s.set("srt", radix_sort_storage(n, 64, s.sort_tile));
+  if (m.experts) s.set("srk", radix_sort_storage(n * m.experts->per_token, 64, s.sort_tile));
+  // embedding_dense_backward: segments and partial sums.
   const auto segments = std::min(n, m.vocab);
   s.set("m", segments);
   s.set("p", n / 10 + segments);
-  s.set("srt", 16 * n + 1024 * ceil_div(n, 4096) + 16895);
   // Rows in one chunk of Liger's fused loss (ops/fused_linear_cross_entropy.py).
   const auto rows = ceil_div(n, ceil_div(m.vocab, m.hidden));
   std::int64_t chunk = 1;

@@ -13,7 +13,7 @@ inline constexpr TableText ME{"ME", "", R"(
   top k      | tv=4Nk ti=8Nk
   renorm     | ts=4N tc=4Nk                      | tc ts
   to bf16    | tw=2Nk                            | tv sf
-  sort       | sv=8Nk pm=8Nk s1=8Nk cb=cub1      | cb s1
+  sort       | sv=8Nk pm=8Nk s1=8Nk cb=srk       | cb s1
   gather     | tx=8Nk xg=2NkH                    | tx
   counts     | wg=2Nk ei=4Nk hc=4E cs=4E ct=cub2 | ct
   gate_up    | ge=Nk gu=4NkM ga=60E gb=gb        | gb ga
@@ -31,7 +31,7 @@ inline constexpr TableText ME{"ME", "", R"(
 inline constexpr TableText MR{"MR", "", R"(
   router    | lg=2NE l32=4NE sf=4NE             | l32 | mlp(
   top k     | tv=4Nk ti=8Nk ts=4N tc=4Nk tw=2Nk | tv
-  sort      | sv=8Nk pm=8Nk s1=8Nk cb=cub1      | cb s1
+  sort      | sv=8Nk pm=8Nk s1=8Nk cb=srk       | cb s1
   gather    | tx=8Nk xg=2NkH
   counts    | wg=2Nk ei=4Nk hc=4E cs=4E ct=cub2 | ct
   gate_up   | ge=Nk gu=4NkM ga=60E gb=gb        | gb ga
@@ -43,16 +43,16 @@ inline constexpr TableText MR{"MR", "", R"(
   stop      |                                   | sv ei hc we lg tw h1
 )"};
 
-// backward of a gather: scatter into a zeroed tensor g of Z bytes.
+// backward of a gather: scatter into a zeroed tensor g of Z bytes and R rows, whose numbers are sorted first.
 inline constexpr TableText IP{"IP", "", R"(
   zero | g=Z p1=8Nk p2=8Nk            | p1
-  put  | p3=8Nk p4=8Nk p5=8Nk cb=cub3 | cb p5 p4 p3 p2 <idx> <src>
+  put  | p3=8Nk p4=8Nk p5=8Nk cb=sort(Nk,R) | cb p5 p4 p3 p2 <idx> <src>
 )"};
 
 // backward; `dro` = 2NkH (dout spread over k) was made just before the recompute.
 inline constexpr TableText MB{"MB", "", R"(
   spread    | dro=2NkH @recompute              |    | layer( mlp(
-  reorder   | IP[we](2NkH){idx=iv src=dro}
+  reorder   | IP[we](2NkH,Nk){idx=iv src=dro}
   weight    | dwp=2NkH ddm=2NkH             | dm wg
   weight 2  | dwg=2Nk                       | dwp we.g
   mask 2    | ddn=2NkH                      | ddm
@@ -65,8 +65,8 @@ inline constexpr TableText MB{"MB", "", R"(
   gate_up   | dW1=4EHM ga=60E gb=gb         | gb ga
   gate_up 2 | dxg=2NkH ga=60E gb=gb         | gb ga xg cs dgu
   mask 3    | dx2=2NkH                      | ge dxg
-  weights   | IP[wt](2Nk){idx=pm src=dwg}
-  gather    | IP[b.dy](2NH){idx=tx src=dx2}
+  weights   | IP[wt](2Nk,Nk){idx=pm src=dwg}
+  gather    | IP[b.dy](2NH,N){idx=tx src=dx2}
   to fp32   | dt=4Nk                        | wt.g
   renorm    | r1=4Nk r2=4Nk r3=4Nk r4=4Nk   | r3 r2 r1
   renorm 2  | r5=4Nk                        | tc ts
@@ -89,13 +89,13 @@ inline constexpr TableText MF{"MF", "MR", R"(
 
 // Backward of a gather, no checkpointing.
 inline constexpr TableText IQ{"IQ", "IP", R"(
-  put  | p3=8Nk p4=8Nk p5=8Nk cb=cub3 | cb p5 p4 p3 p2 <src> <idx>
+  put  | p3=8Nk p4=8Nk p5=8Nk cb=sort(Nk,R) | cb p5 p4 p3 p2 <src> <idx>
 )"};
 
 // Layer backward, no checkpointing: incoming gradients go before saved tensors.
 inline constexpr TableText MW{"MW", "", R"(
   spread    | dro=2NkH                        |                         | layer( mlp(
-  reorder   | IQ[we](2NkH){idx=iv src=dro}
+  reorder   | IQ[we](2NkH,Nk){idx=iv src=dro}
   weight    | dwp=2NkH ddm=2NkH
   weight 2  | dwg=2Nk                         | dwp we.g wg dm
   mask 2    | ddn=2NkH                        | ddm
@@ -108,8 +108,8 @@ inline constexpr TableText MW{"MW", "", R"(
   gate_up   | dW1=4EHM ga=60E gb=gb           | gb ga
   gate_up 2 | dxg=2NkH ga=60E gb=gb           | gb ga dgu cs weight:experts_gate_up xg
   mask 3    | dx2=2NkH                        | dxg ge
-  weights   | IQ[wt](2Nk){idx=pm src=dwg}
-  gather    | IQ[b.dy](2NH){idx=tx src=dx2}
+  weights   | IQ[wt](2Nk,Nk){idx=pm src=dwg}
+  gather    | IQ[b.dy](2NH,N){idx=tx src=dx2}
   to fp32   | dt=4Nk                          | wt.g
   renorm    | r1=4Nk r2=4Nk r3=4Nk r4=4Nk     | r3 r2 r1
   renorm 2  | r5=4Nk r6=4N                    | r4 dt ts tc r6
