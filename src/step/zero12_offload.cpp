@@ -40,7 +40,8 @@ void Zero12::init_offload_gradients() {
 // S12:copy_grads_in_partition with cpu_offload.
 void Zero12::offload_gradient(std::int32_t p) {
   auto& group = groups_[static_cast<std::size_t>(place(p).group)];
-  if (micro_step_ > 1 || !boundary_) {
+  const bool several = run_.ds.gradient_accumulation_steps > 1;
+  if (sw_.offload_accumulates_always ? several : micro_step_ > 1 || !boundary_) {
     // async_accumulate_grad_in_cpu_via_gpu: full-size accumulators on the host, through the persistent staging buffer.
     if (!std::exchange(host_accumulators_[p], true)) {
       recorder_.host(width_ * numel(p));
