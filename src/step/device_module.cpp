@@ -1,5 +1,6 @@
 #include "step/device_module.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "units/units.h"
@@ -84,11 +85,13 @@ void DeviceModule::load() {
 // bitsandbytes quantises each linear as it comes to the device; the rest follows, then PEFT's adapters, which are
 // made in the weight's dtype and cast to fp32.
 void DeviceModule::load_quantized() {
-  // Made whole on the host, then moved.
+  // Made whole on the host, then moved; or loaded weight by weight to the device (device_map).
   std::int64_t on_host = 0;
   for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
     const auto p = static_cast<std::int32_t>(i);
-    if (!script_.parameters[i].adapter()) on_host += parameter(p).numel * width(p);
+    if (script_.parameters[i].adapter()) continue;
+    const auto bytes = parameter(p).numel * width(p);
+    on_host = run_.workload.load == Load::Gpu ? std::max(on_host, bytes) : on_host + bytes;
   }
   recorder_.host(on_host);
   recorder_.empty_cache();
