@@ -3,6 +3,7 @@
 #include "step/engine.h"
 #include "step/parameter_groups.h"
 #include "step/simulate.h"
+#include "step/table.h"
 
 #include "tests/catch.h"
 
@@ -61,6 +62,16 @@ Run as_rank(Run r, std::int64_t rank, std::int64_t world_size) {
   return r;
 }
 
+Run on_device(Run r) {
+  r.workload.load = Load::Gpu;
+  return r;
+}
+Run in_0_16_9(Run r) {
+  r.versions.deepspeed = {0, 16, 9};
+  r.versions.switches = deepspeed_switches(r.versions.deepspeed);
+  return r;
+}
+
 struct Requested {
   std::int64_t end = 0, peak = 0;  // live bytes as requested, at the end of the phase and at most in it
 };
@@ -97,9 +108,43 @@ TEST_CASE("what a rank keeps after deepspeed.initialize, stages 0-2", "[step]") 
       {"stage 2, fp32", run_of(2, Precision::Fp32), 4 * psi + 4 * part + dummy},
       {"stage 1, fp32 accumulation: full fp32 gradients", fp32_accumulation(run_of(1)), 6 * psi + 4 * part + dummy},
       {"stage 2, optimizer on the host: a staging buffer", offloaded(run_of(2)), 2 * psi + 2 * embedding},
+      {"stage 2, 0.16.9: inv_freq in 16 bits too", in_0_16_9(run_of(2)), 2 * psi + 4 * part + dummy - rotary / 2},
+      {"the same, built on the device", in_0_16_9(on_device(run_of(2))), 2 * psi + 4 * part + dummy - rotary / 2},
   }));
   INFO(name);
   CHECK(requested(run, Phase::Init, -1).end == bytes + rotary);
+}
+
+TEST_CASE("adapters in stage 3 stay fp32 since DeepSpeed 0.19.2", "[step]") {
+  const auto [name, version, width] = GENERATE(table<std::string, Version, std::int64_t>({
+      {"0.19.2", {0, 19, 2}, 4}, {"before", {0, 19, 1}, 2}}));
+  INFO(name);
+  auto run = run_of(3);
+  run.workload.finetune = Finetune::Lora;
+  run.versions.switches = deepspeed_switches(version);
+  CHECK(adapters_stay_fp32(run.workload, run.ds, run.versions.switches) == (width == 4));
+  std::int64_t adapters = 0;
+  for (const auto& p : parameters(run.model, run.workload)) adapters += p.adapter() ? ceil_div(p.numel, 4) : 0;
+  auto wider = run;
+  wider.workload.adapter_autocast = false;  // 2 bytes in any version
+  const auto end = [](const Run& r) { return requested(r, Phase::Init, -1).end; };
+  CHECK(end(run) - end(wider) == (width - 2) * adapters);
+}
+
+TEST_CASE("what is live when backward starts without a loss scale, 0.16.9", "[step]") {
+  // BF16_Optimizer: the mean loss, then the seed of the gradient; no division, no gradient of one.
+  const auto one = in_0_16_9(fp32_accumulation(run_of(1)));
+  const auto history = simulate_events(one);
+  std::size_t at = 0;
+  for (const auto& mark : history.phases) {
+    if (mark.phase == Phase::Backward && mark.step == 0) {
+      CHECK(history.events[at].bytes == 4);
+      CHECK(history.events[at + 1].bytes == 4);
+      CHECK(history.events[at + 2].bytes == 4 * 1024 * 151936);
+      return;
+    }
+    at = mark.end;
+  }
 }
 
 TEST_CASE("peak of deepspeed.initialize, stages 0-2", "[step]") {
@@ -192,12 +237,30 @@ TEST_CASE("thread blocks of torch's reductions to one value, 132 multiprocessors
   CHECK(reduction_blocks(elements, 132) == blocks);
 }
 
+TEST_CASE("temporary storage of a radix sort of 64-bit pairs", "[step]") {
+  const auto [name, pairs, bits, tile, bytes] = GENERATE(table<std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t>({
+      {"one tile", 2'304, 64, 4608, 1},
+      {"one more", 2'305, 64, 4608, 16'384 + 1'024 + 2 * 18'688 + 256 + 255},
+      {"8,192 tokens by expert (t18)", 8'192, 64, 4608, 150'015},
+      {"16,384 (m123h)", 16'384, 64, 4608, 283'135},
+      {"16,384 row numbers (m123h)", 16'384, 14, 4608, 270'847},
+      {"8,192 row numbers (t18)", 8'192, 13, 4608, 137'727},
+      {"256 rows: one pass needs no copy", 8'192, 8, 4608, 2'048 + 2'048 + 256 + 255},
+      {"Ampere", 16'384, 64, 3840, 284'159},
+  }));
+  INFO(name);
+  CHECK(radix_sort_storage(pairs, bits, tile) == bytes);
+}
+
 TEST_CASE("the optimizer on the host pins powers of two", "[step]") {
   const auto [name, run, bytes] = GENERATE_COPY(table<std::string, Run, std::int64_t>({
       // master and gradients 256 MiB each, staging 128 MiB, the largest parameter 512 MiB
       {"one micro-step", offloaded(run_of(2)), GiB(1).count + MiB(128).count},
       // and the embedding's accumulator
       {"two micro-steps", offloaded(accumulating(run_of(2), 2)), GiB(1).count + MiB(640).count},
+      {"stage 1: only the boundary reduces", offloaded(accumulating(run_of(1), 2)), GiB(1).count + MiB(128).count},
+      // no staging; the embedding's accumulator
+      {"stage 1, 0.16.9: through accumulators all the same", in_0_16_9(offloaded(accumulating(run_of(1), 2))), GiB(1).count + MiB(512).count},
   }));
   INFO(name);
   CHECK(simulate_events(run).phases.back().host_pinned.count == bytes);
