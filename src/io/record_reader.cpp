@@ -55,6 +55,7 @@ Workload read_workload(const JsonObject& object, std::vector<Note>& notes) {
     object.ignore(said_elsewhere);
   }
   workload.adapter_autocast = object.flag_or("adapter_autocast", true);
+  workload.skipped_steps = object.count_or("skipped_steps", 0);
   workload.lora_dropout = object.number_or("lora_dropout", 0);
   workload.zero_init = object.flag_or("zero_init", true);
   note_unread(object, notes);

@@ -35,6 +35,7 @@ DeepSpeedSwitches deepspeed_switches(const Version& version) {
     s.trace_lengths_compared = version >= Version{0, 17, 6};
     s.engine_keeps_losses = s.init_resets_peaks = true;
     s.offload_accumulates_always = version < Version{0, 18, 10};
+    s.skipped_step_keeps_gradients = version < Version{0, 17, 1};
     s.gradient_clipping_default = version >= Version{0, 19, 3} ? 1.0 : 0.0;
     s.offload_pin_memory_default = version >= Version{0, 19, 5};
   }

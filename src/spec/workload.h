@@ -50,6 +50,7 @@ struct Workload {
   Load load = Load::Cpu;
   bool attention_mask = false;       // a mask reaches the model (padding); HF drops one of only ones
   bool eval_after = false;           // an evaluation forward after the last step
+  std::int64_t skipped_steps = 0;    // first steps that the loss scaler skips: their gradients overflow
   double lora_dropout = 0;           // of the adapters' input
   bool adapter_autocast = true;      // PEFT's autocast_adapter_dtype: adapters of a 16-bit model are made fp32
   bool zero_init = true;             // stage 3: built under zero.Init; false: whole, before initialize

@@ -68,6 +68,10 @@ std::vector<Note> unknown_events(const Run& run) {
               "Checkpoints in host memory",
               "simulated as if they stayed on the GPU",
               "");
+  unknown.add(w.skipped_steps > 0 && (zero.stage == 0 || zero3 || zero.offload_optimizer.device != OffloadDevice::None),
+              "Steps skipped by the loss scaler without ZeRO, in stage 3 or with the optimizer on the host",
+              "simulated as steps that are taken",
+              measure);
   unknown.add(zero3 && !w.zero_init,
               "A model built before deepspeed.initialize in stage 3",
               "load and init are simulated as under zero.Init",

@@ -123,7 +123,10 @@ void Zero12::step(const Accumulation& at) {
   if (!at.boundary()) return;
   micro_step_ = 0;
   if (offloaded()) { step_offload(); return; }
-  if (run_.ds.precision == Precision::Fp16 || (run_.ds.precision == Precision::Bf16 && sw_.bf16_overflow_check && run_.ds.bf16_check_grad_overflow)) {
+  const bool checked = run_.ds.precision == Precision::Fp16 ||
+                       (run_.ds.precision == Precision::Bf16 && sw_.bf16_overflow_check && run_.ds.bf16_check_grad_overflow);
+  const auto skipped = checked ? run_.workload.skipped_steps : 0;
+  if (checked) {
     scalars_.play("invalid=4");
     const auto width = compact() ? 4 : width_;
     for (const auto& g : groups_) {
@@ -131,6 +134,7 @@ void Zero12::step(const Accumulation& at) {
       if (g.averaged_padding > 0) recorder_.free(checks_.has_inf_or_nan(g.averaged_padding, width));
     }
     scalars_.play("bool=1 -invalid byte=1 -bool -byte");
+    if (at.step < skipped) { skip_step(); return; }
   }
   std::vector<BlockId> norms;
   for (const auto& g : groups_) {
@@ -140,12 +144,24 @@ void Zero12::step(const Accumulation& at) {
   }
   const auto norm = checks_.combined_norm(norms);
   if (sw_.norm_before_scale_update) checks_.is_invalid_grad_norm();
-  scalars_.play(at.step > 0 ? "global_grad_norm_now=4" : "global_grad_norm=4");
+  const bool stepped = at.step > skipped;
+  scalars_.play(stepped ? "global_grad_norm_now=4" : "global_grad_norm=4");
   for (std::size_t g = 0; g < groups_.size(); ++g) step_group(groups_[g], static_cast<std::int64_t>(g));
   recorder_.free(norm);
-  if (at.step > 0) {
+  if (stepped) {
     scalars_.play("-global_grad_norm");
     scalars_.rename("global_grad_norm_now", "global_grad_norm");
+  }
+}
+
+// Before 0.17.1 (#6976) the engine makes a new averaged_gradients after an overflow, but the parameters' fragments hold
+// the first (gradient_dict).
+void Zero12::skip_step() {
+  const bool kept = sw_.skipped_step_keeps_gradients && !std::exchange(skipped_, true);
+  for (auto& g : groups_) {
+    if (kept) g.averaged.clear();
+    storages_.release_list(g.averaged);
+    storages_.release(g.compact);
   }
 }
 

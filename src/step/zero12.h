@@ -79,6 +79,7 @@ class Zero12 : public NoModuleHooks {
   void step_offload();
 
   void step_group(Group& group, std::int64_t index);
+  void skip_step();
   bool offloaded() const { return run_.ds.zero.offload_optimizer.device != OffloadDevice::None; }
   bool stage2() const { return run_.ds.zero.stage == 2; }
   bool contiguous() const { return run_.ds.zero.contiguous_gradients || offloaded(); }
@@ -110,6 +111,7 @@ class Zero12 : public NoModuleHooks {
   std::map<std::int32_t, bool> host_accumulators_;
   bool ready_ = false, boundary_ = true;
   std::int64_t micro_step_ = 0;
+  bool skipped_ = false;                     // a step was
   std::uint16_t flat_label_, master_label_, clone_label_, zero_label_, bucket_label_, partition_label_, cat_label_, comm_label_,
       norm_label_, flat_grad_label_, fp32_grad_label_, state_label_, transient_label_, scalar_label_, check_label_, compact_label_,
       staging_label_;

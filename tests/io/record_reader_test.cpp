@@ -145,7 +145,7 @@ TEST_CASE("what only some records say about their workload", "[io]") {
   const Record r = read_record({"r.json", patched({{"workload", {{"parameter_groups", 2}, {"attention_mask", true},
                                 {"recompute", "every-2"}, {"recompute_offload", true}, {"finetune", "freeze"},
                                 {"freeze_layers", 4}, {"zero_init", false}, {"lora_dropout", 0.05},
-                                {"adapter_autocast", false}}}})},
+                                {"adapter_autocast", false}, {"skipped_steps", 1}}}})},
                                catalog(), MapFiles{});
   CHECK(r.run.workload.parameter_groups == 2);
   CHECK(r.run.workload.attention_mask);
@@ -154,6 +154,7 @@ TEST_CASE("what only some records say about their workload", "[io]") {
   CHECK(!r.run.workload.zero_init);
   CHECK(!r.run.workload.adapter_autocast);
   CHECK(r.run.workload.lora_dropout == 0.05);
+  CHECK(r.run.workload.skipped_steps == 1);
   CHECK(r.notes.empty());
 }
 

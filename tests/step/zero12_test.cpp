@@ -174,6 +174,29 @@ TEST_CASE("what a rank keeps after the first step, stages 0-2", "[step]") {
   CHECK(requested(run, Phase::Step, 0).end == bytes + rotary + loop);
 }
 
+TEST_CASE("a step that the loss scaler skips makes no states", "[step]") {
+  const auto skipping = [](Run r, std::int64_t steps) {
+    r.workload.skipped_steps = steps;
+    return r;
+  };
+  const auto fp16 = run_of(2, Precision::Fp16);
+  const auto before = 2 * psi + 4 * part + dummy;
+  const auto [name, run, first, second] = GENERATE_COPY(table<std::string, Run, std::int64_t, std::int64_t>({
+      {"one", skipping(fp16, 1), before, before + 8 * part + 4},
+      {"two", skipping(fp16, 2), before, before},
+      {"before 0.17.1 the gradients of the first stay", in_0_16_9(skipping(fp16, 1)), before + 2 * embedding - rotary / 2,
+       before + 2 * embedding - rotary / 2 + 8 * part + 4},
+      {"of the first alone", in_0_16_9(skipping(fp16, 2)), before + 2 * embedding - rotary / 2, before + 2 * embedding - rotary / 2},
+  }));
+  INFO(name);
+  // 0.16.9 keeps its mean loss to the end of a step.
+  const auto kept = run.versions.switches.engine_keeps_losses ? 4 : 0;
+  CHECK(requested(run, Phase::Step, 0).end - rotary - loop - first <= kept);
+  CHECK(requested(run, Phase::Step, 1).end - rotary - loop - second <= kept);
+  CHECK(requested(run, Phase::Step, 0).end - rotary - loop >= first);
+  CHECK(requested(run, Phase::Step, 1).end - rotary - loop >= second);
+}
+
 TEST_CASE("peak of the second step, stages 0-2", "[step]") {
   // Rank 2 of 3: padded to a multiple of 6, it owns 60 slices; the parameters they belong to have 84,949,248 elements.
   constexpr std::int64_t third = (psi + 4) / 3, whole = 84'949'248;
