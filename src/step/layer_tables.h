@@ -27,8 +27,6 @@ bool holds_mask(const Run& run);
 
 // Qwen2Model and Qwen3Model drop the embedding and the rotary tables before the position ids, other models after.
 bool passes_positions_first(const Model& model);
-// The same of a checkpointed layer's arguments: position_ids before position_embeddings.
-bool layer_takes_positions_first(const Model& model);
 
 // MistralModel and Qwen3MoeModel call a layer with position_ids before position_embeddings, the others after: a
 // checkpointed layer drops its arguments in that order.
