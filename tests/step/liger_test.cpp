@@ -1,4 +1,5 @@
 // Liger's kernels, any of them, against what a layer keeps.
+#include "step/simulate.h"
 #include "step/simulation.h"
 
 #include "tests/catch.h"
@@ -89,4 +90,25 @@ TEST_CASE("a training ends with what it began a step with, whatever the kernels"
     return std::int64_t{-1};
   };
   CHECK(step_end(1) == step_end(2));
+}
+
+TEST_CASE("Liger's loss copies the shifted labels of several rows, as the plain loss does", "[step]") {
+  const std::int64_t rows = GENERATE(1, 2);
+  // Tensors of one int64 a token that the first forward makes.
+  const auto token_numbers = [rows](const Kernels& kernels) {
+    auto run = run_of(2, Finetune::Full, 0, kernels);
+    run.ds.train_micro_batch_size_per_gpu = rows;
+    const auto history = simulate_events(run);
+    std::int64_t count = 0;
+    std::size_t at = 0;
+    for (const auto& mark : history.phases) {
+      for (; at < mark.end; ++at) {
+        const auto& e = history.events[at];
+        count += mark.phase == Phase::Forward && mark.step == 0 && e.action == Action::Allocate && e.bytes == 8 * rows * N;
+      }
+    }
+    return count;
+  };
+  // Liger counts the labels that are not ignored: one more.
+  CHECK(token_numbers({true, false, false, false}) == token_numbers({}) + 1);
 }
