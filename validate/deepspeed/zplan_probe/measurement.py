@@ -80,6 +80,11 @@ class Measurement:
     def set(self, **said: Any) -> None:
         self.said.update(said)
 
+    def skipped(self, steps: int) -> None:
+        """Steps that the loss scaler skipped since gradients overflowed: the first ones, while it finds its scale."""
+        if steps > 0:
+            self.said["workload"]["skipped_steps"] = steps
+
     def add(self, phase: str, figures: Figures, step: int | None, micro_step: int | None) -> None:
         entry: dict[str, Any] = {} if step is None else {"step": step, "micro_step": micro_step}
         device = figures.device

@@ -68,6 +68,7 @@ def train(trainer: Trainer, limits: Limits, progress: Progress, timed: bool) -> 
         trainer.step(progress.mark, step)
         seconds.append(round(time.perf_counter() - began, 4))
         losses.append(round(trainer.loss(), 4))
+    progress.record.skipped(int(getattr(trainer.engine, "skipped_steps", 0)))
     if trainer.job.evaluate:
         trainer.evaluate()
         progress.mark("eval")
