@@ -28,6 +28,7 @@ inline constexpr std::array switch_names = {
     SwitchName{"release_backward_leftovers", &DeepSpeedSwitches::release_backward_leftovers},
     SwitchName{"recompute_frozen_release", &DeepSpeedSwitches::recompute_frozen_release},
     SwitchName{"mem_efficient_linear_module", &DeepSpeedSwitches::mem_efficient_linear_module},
+    SwitchName{"default_leaf_modules", &DeepSpeedSwitches::default_leaf_modules},
     SwitchName{"init_resets_peaks", &DeepSpeedSwitches::init_resets_peaks},
     SwitchName{"norm_before_scale_update", &DeepSpeedSwitches::norm_before_scale_update},
     SwitchName{"fp32_compact_grad_partition", &DeepSpeedSwitches::fp32_compact_grad_partition},

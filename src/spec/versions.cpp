@@ -33,6 +33,7 @@ DeepSpeedSwitches deepspeed_switches(const Version& version) {
     s.mem_efficient_linear_module = false;
     s.engine_casts_module = version < Version{0, 19, 2};
     s.trace_lengths_compared = version >= Version{0, 17, 6};
+    s.default_leaf_modules = version >= Version{0, 18, 0};
     s.engine_keeps_losses = s.init_resets_peaks = true;
     s.offload_accumulates_always = version < Version{0, 18, 10};
     s.skipped_step_keeps_gradients = version < Version{0, 17, 1};

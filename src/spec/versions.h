@@ -34,6 +34,7 @@ struct DeepSpeedSwitches {
   bool recompute_frozen_release = true;
   bool mem_efficient_linear_module = true;
   bool skipped_step_keeps_gradients = false; // stages 1/2: the first one's, for ever, in a dict of the fragments (S12:step)
+  bool default_leaf_modules = true;        // before 0.18.0 a mixture of experts is no leaf (leaf_module_config.py)
   // 0.19.8
   bool norm_before_scale_update = false;       // order and 36 small events of the step
   bool fp32_compact_grad_partition = false;    // 4*part buffer instead of cat + cast (S12)

@@ -50,6 +50,7 @@ Coordinator::Coordinator(const Run& run, const std::vector<Parameter>& parameter
     s.width = widths[i];
     s.sent_width = sent_in_autocast_dtype(run, parameters[i]) ? 2 : s.width;
     s.trainable = parameters[i].trainable;
+    s.routes = parameters[i].owner == Owner::Router;
     s.quantized = parameters[i].quantized;
     s.offloaded = run.ds.zero.offload_param.device != OffloadDevice::None;
     // parameter_offload.py, mark_persistent_parameters
@@ -392,12 +393,12 @@ void Coordinator::drop_held(std::int32_t module) {
   }
 }
 
-void Coordinator::release(std::int32_t module, bool forward, bool recompute) {
+void Coordinator::release(std::int32_t module, bool forward, Keeps keeps) {
   recorder_.clock()->host_works(forward ? Clock::kForwardHook : Clock::kBackwardHook);
   const auto& decided = mode_ == TraceMode::Complete ? to_release(module, step_id_) : own(module);
   if (forward || recompute_parameters_.empty()) {
     if (!forward) active_backward_.erase(std::remove(active_backward_.begin(), active_backward_.end(), module), active_backward_.end());
-    release_all_of(module, own(module), decided, recompute);
+    release_all_of(module, own(module), decided, keeps);
     return;
   }
   auto releasable = decided;
@@ -413,17 +414,18 @@ void Coordinator::release(std::int32_t module, bool forward, bool recompute) {
     }
     active_backward_.erase(std::remove(active_backward_.begin(), active_backward_.end(), module), active_backward_.end());
   }
-  release_all_of(module, parameters, releasable, recompute);
+  release_all_of(module, parameters, releasable, keeps);
 }
 
 void Coordinator::release_all_of(std::int32_t module, const std::vector<std::int32_t>& parameters,
-                                 const std::vector<std::int32_t>& releasable, bool recompute) {
+                                 const std::vector<std::int32_t>& releasable, Keeps keeps) {
   for (const auto p : parameters) {
     auto& active = state_[static_cast<std::size_t>(p)].active;
     active.erase(std::remove(active.begin(), active.end(), module), active.end());
-    // A recomputed graph saves a detached alias of each trainable weight: its storage outlives the release
+    // A graph recomputed without reentry saves a detached alias of each trainable weight: its storage outlives the release
     // (torch/utils/checkpoint.py, _recomputation_hook).
-    const bool saved = recompute && run_.workload.recompute.impl == RecomputeImpl::NonReentrant && state_[static_cast<std::size_t>(p)].trainable;
+    const auto& s = state_[static_cast<std::size_t>(p)];
+    const bool saved = keeps == Keeps::Trained ? s.trainable : keeps == Keeps::Views && s.trainable && !s.routes;
     if (contains(releasable, p)) release_parameter(p, saved);
   }
 }

@@ -22,7 +22,10 @@ class Coordinator {
 
   void reset_step();                                     // start of the root module's forward
   void fetch(std::int32_t module, bool forward, bool recompute);
-  void release(std::int32_t module, bool forward, bool recompute);
+  // What the graph that a forward records keeps of the module's gathered weights: nothing of them, those of which its nodes
+  // save views (grouped_mm's stacks, torch's own linears), or all that train.
+  enum class Keeps { Nothing, Views, Trained };
+  void release(std::int32_t module, bool forward, Keeps keeps);
   // Backward of a recomputed module no longer needs the weight it saved.
   void drop_held(std::int32_t module);
   void release_backward_leftovers();                     // end of backward
@@ -49,6 +52,7 @@ class Coordinator {
     std::int64_t sent_width = 2;               // bytes an element of a gather: less than width under torch_autocast
     Status status = Status::NotAvailable;
     bool persistent = false, trainable = true, offloaded = false;
+    bool routes = false;                       // a router: its linear is DeepSpeed's, which saves no view
     bool quantized = false, in_graph = false;  // a node of the forward's graph holds the gathered block
     BlockId block = -1, secondary = -1;
     BlockId held = -1;                         // released, but saved by a recomputed graph
@@ -89,7 +93,7 @@ class Coordinator {
   bool used_again(std::int32_t module, std::int32_t parameter, std::int64_t step_id) const;
   void index_trace();
   void release_all_of(std::int32_t module, const std::vector<std::int32_t>& parameters,
-                      const std::vector<std::int32_t>& releasable, bool recompute);
+                      const std::vector<std::int32_t>& releasable, Keeps keeps);
 
   const Run& run_;
   const Modules& modules_;

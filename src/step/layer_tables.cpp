@@ -98,6 +98,20 @@ void give_back_output(TableRow& o_proj) {
   o_proj.frees.insert(o_proj.frees.rfind(incoming, 0) == 0 ? incoming.size() : 0, "o ");
 }
 
+// A mixture of experts that is no leaf module: AccumulateGrad follows the node that made the gradient. The router's linear
+// is the stage's own, torch's or zero/linear.py's.
+TableRows with_hooks_at_once(TableRows rows, bool zero3) {
+  for (auto& row : rows) {
+    if (row.step == "down 2") row.frees += " hook:dW2";
+    if (row.step == "gate_up 2") row.frees += " hook:dW1";
+    if (row.step != "router") continue;
+    const std::string late = "dyr hook:dW1 hook:dW2 hook:dWr";
+    row.frees.replace(row.frees.find(late), late.size(), zero3 ? "hook:dWr ^ dyr" : "dyr hook:dWr");
+    if (!zero3) row.allocates = "dWr=2EH dyr=2NH";
+  }
+  return rows;
+}
+
 // The plainest training there is, whatever its precision and stage.
 bool whole_dense(const Run& run) {
   return run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
@@ -312,6 +326,7 @@ TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
     // What follows the post norm is the dense layer's; in a reentrant region its gradient waits for the first sum.
     auto sparse = book_.rows(part == Part::CheckpointedBackward ? "MB" : "MW");
     if (reentrant) sparse.back().frees = "";
+    if (!zero3_ || !run_.versions.switches.default_leaf_modules) sparse = with_hooks_at_once(std::move(sparse), zero3_);
     auto rest = rows_from(attended, "post norm");
     rest.erase(rest.begin());
     return finished(append(std::move(sparse), rest));

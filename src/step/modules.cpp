@@ -51,7 +51,7 @@ bool is_linear(const Module& module) {
          std::any_of(std::begin(kLinears), std::end(kLinears), [&](const Wrapped& w) { return module.name == w.module; });
 }
 
-Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters) {
+Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters, bool leaves) {
   const bool adapted = workload.finetune == Finetune::Lora || workload.finetune == Finetune::Qlora;
   Modules out;
   const auto outer = [&](const char* name, std::vector<std::int32_t> own) {
@@ -120,15 +120,22 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
     local("k_norm", owned(first_layer, 0, Owner::KNorm, true, false, false));
   }
   if (model.experts) {
-    // Qwen3MoeSparseMoeBlock is a default leaf class (zero/leaf_module_config.py): experts and router as one.
-    auto own = owned(first_layer, 0, Owner::Experts, true, false, false);
-    for (const auto p : owned(first_layer, 0, Owner::Router, true, false, false)) own.push_back(p);
-    const auto gate_up = own[0], down = own[1];
-    local("mlp", std::move(own), true);
+    const auto stacks = owned(first_layer, 0, Owner::Experts, true, false, false);
+    const auto router = owned(first_layer, 0, Owner::Router, true, false, false);
+    if (leaves) {
+      // Qwen3MoeSparseMoeBlock is a default leaf class (zero/leaf_module_config.py): experts and router as one.
+      auto own = stacks;
+      own.insert(own.end(), router.begin(), router.end());
+      local("mlp", std::move(own), true);
+    } else {
+      local("mlp", {});
+      local("router", router);
+      local("experts", stacks);
+    }
     local("experts_gate_up", {});
-    layer.back().reads = gate_up;
+    layer.back().reads = stacks[0];
     local("experts_down", {});
-    layer.back().reads = down;
+    layer.back().reads = stacks[1];
   } else {
     local("mlp", {});
     local("act_fn", {});
@@ -148,7 +155,7 @@ Modules modules(const Model& model, const Workload& workload, const std::vector<
       out.all.push_back(std::move(module));
     }
   }
-  if (model.experts) fill_subtrees(out, parameters);
+  if (model.experts && leaves) fill_subtrees(out, parameters);
   return out;
 }
 

@@ -35,6 +35,7 @@ struct Modules {
 // A linear of the model itself: a projection of a layer, or the head.
 bool is_linear(const Module& module);
 
-Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters);
+// leaves: a mixture of experts is a leaf of ZeRO-3.
+Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters, bool leaves);
 
 }  // namespace zplan

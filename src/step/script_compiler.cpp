@@ -60,7 +60,7 @@ Component component_of(const std::string& full_name, bool outer) {
 
 Compiler::Compiler(const Run& run) : run_(run), sizes_(sizes_of(run)) {
   script_.parameters = parameters(run.model, run.workload);
-  script_.modules = modules(run.model, run.workload, script_.parameters);
+  script_.modules = modules(run.model, run.workload, script_.parameters, run.versions.switches.default_leaf_modules);
   for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
     if (script_.parameters[i].layer != 0) continue;
     if (script_.parameters_per_layer++ == 0) script_.first_layer_parameter = static_cast<std::int32_t>(i);

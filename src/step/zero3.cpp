@@ -49,8 +49,7 @@ Zero3::Zero3(const Run& run, const Script& script, Recorder& recorder)
   buckets_.resize(run.ds.torch_autocast ? 2 : 1);
   buckets_.back().width = width(run.ds.precision).count;
   for (const auto& m : script.modules.all) {
-    const bool keeps = m.leaf || (script.torch_linears && is_linear(m));
-    keeps_views_.push_back(keeps && !run.workload.recompute.at(m.layer));
+    keeps_views_.push_back(m.leaf || m.name == "experts" || (script.torch_linears && is_linear(m)));
   }
   // S3:_create_fp16_sub_groups: parameters in order until the partitions reach sub_group_size.
   const auto close = [&](SubGroup& g) {
@@ -247,6 +246,15 @@ void Zero3::enter_forward(std::int32_t module, bool recompute) {
   const auto& m = script_.modules.all[static_cast<std::size_t>(module)];
   if (m.reads >= 0) coordinator_.use_external(m.reads, m.reader);
   else coordinator_.fetch(module, true, recompute);
+}
+
+void Zero3::leave_forward(std::int32_t module, bool recompute) {
+  using Keeps = Coordinator::Keeps;
+  const auto& again = run_.workload.recompute;
+  const bool recorded = recompute || !again.at(script_.modules.all[static_cast<std::size_t>(module)].layer);
+  const bool whole = recompute && again.impl == RecomputeImpl::NonReentrant;
+  const bool views = recorded && keeps_views_[static_cast<std::size_t>(module)];
+  coordinator_.release(module, true, whole ? Keeps::Trained : views ? Keeps::Views : Keeps::Nothing);
 }
 
 void Zero3::before_forward(const Accumulation& at) {

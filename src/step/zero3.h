@@ -24,11 +24,11 @@ class Zero3 {
   void before_backward(const Accumulation&) {}
   void gradient(std::int32_t parameter, BlockId block);
   void enter_forward(std::int32_t module, bool recompute);
-  void leave_forward(std::int32_t module, bool recompute) { coordinator_.release(module, true, recompute || keeps_views(module)); }
+  void leave_forward(std::int32_t module, bool recompute);
   void drop_weight(std::int32_t module) { coordinator_.drop_held(module); }
   void drop_graph();
   void enter_backward(std::int32_t module) { coordinator_.fetch(module, false, false); }
-  void leave_backward(std::int32_t module) { coordinator_.release(module, false, false); }
+  void leave_backward(std::int32_t module) { coordinator_.release(module, false, Coordinator::Keeps::Nothing); }
   void after_backward(const Accumulation& at);
   void pre_step(const Accumulation& at);
   void step(const Accumulation& at);
@@ -67,7 +67,6 @@ class Zero3 {
   void step_sub_group(SubGroup& group, std::int64_t index);
   // Grouped matmul saves the expert weights themselves, torch's own linear a view of its weight; neither goes through
   // zero/linear.py: what is released in a forward that keeps its graph stays alive until its backward.
-  bool keeps_views(std::int32_t module) const { return keeps_views_[static_cast<std::size_t>(module)]; }
   bool offloaded() const { return run_.ds.zero.offload_optimizer.device != OffloadDevice::None; }
   bool params_offloaded() const { return run_.ds.zero.offload_param.device != OffloadDevice::None; }
   void host_buffer(std::int64_t bytes, bool pinned);   // stays
@@ -82,7 +81,7 @@ class Zero3 {
   std::vector<std::int64_t> widths_;
   Coordinator coordinator_;
   StreamId reduce_stream_;
-  std::vector<bool> keeps_views_;          // by module
+  std::vector<bool> keeps_views_;          // by module: its nodes save views of the gathered weights
   std::vector<SubGroup> groups_;
   std::vector<BlockId> partitions_;        // by parameter, between zero.Init and defragmentation; -1 = in the flat buffer
   BlockId orphan_head_ = -1;               // partition of a tied lm_head, built before the tie
