@@ -191,7 +191,7 @@ TableRows LayerTables::forward(bool first) const {
 }
 
 TableRows LayerTables::forward_nothing_kept() const {
-  if (run_.model.experts) return experts("LE", Part::NothingKept, "ME");
+  if (run_.model.experts) return region(experts("LE", Part::NothingKept, "ME"));
   if (!adapted_) return finished(with_liger(region(attention(book_.rows("LE"), Part::NothingKept)), run_, LigerPart::NothingKept, false));
   auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GN"), "NZ", "NE");
   const std::map<std::string, std::string> frees = {
@@ -274,15 +274,13 @@ TableRows LayerTables::backward(bool checkpointed, bool first, bool top) const {
 }
 
 TableRows LayerTables::region(TableRows rows) const {
-  return run_.workload.recompute.impl == RecomputeImpl::Reentrant ? without_lse(std::move(rows)) : rows;
+  return run_.workload.recompute.impl == RecomputeImpl::Reentrant ? without_grad(std::move(rows)) : rows;
 }
 
-TableRows LayerTables::without_lse(TableRows rows) {
+TableRows LayerTables::without_grad(TableRows rows) {
   for (auto& row : rows) {
-    const auto made = row.allocates.find(" lse=4Nh"), freed = row.frees.find(" lse");
-    if (made == std::string::npos) continue;
-    row.allocates.erase(made, 8);
-    row.frees.erase(freed, 4);
+    if (row.allocates.find(" lse=4Nh") != std::string::npos) erase_name(row.allocates, " lse=4Nh"), erase_name(row.frees, " lse");
+    if (row.step == "renorm") erase_name(row.allocates, " tc=4Nk"), erase_name(row.frees, "tc ");
   }
   return rows;
 }

@@ -40,7 +40,7 @@ class LayerTables {
   // Kept for backward. first: the layer above the embedding.
   TableRows forward(bool first) const;
   // An evaluation: nothing kept, under no_grad.
-  TableRows evaluation() const { return without_lse(forward_nothing_kept()); }
+  TableRows evaluation() const { return without_grad(forward_nothing_kept()); }
   // Nothing kept: a checkpointed region.
   TableRows forward_nothing_kept() const;
   // Run again inside the backward of a checkpointed layer.
@@ -57,8 +57,8 @@ class LayerTables {
   enum class Part { Kept, NothingKept, Backward, CheckpointedBackward };
   // A reentrant region runs under no_grad.
   TableRows region(TableRows rows) const;
-  // sdpa returns its row sums only where autograd is on.
-  static TableRows without_lse(TableRows rows);
+  // sdpa returns its row sums, and a router keeps the weights that it divides in place, only where autograd is on.
+  static TableRows without_grad(TableRows rows);
   // enable_input_require_grads, which checkpointing asks for, makes the frozen embedding's output take a gradient.
   bool input_takes_gradient() const { return run_.workload.recompute.any(); }
   // bitsandbytes' 4-bit linears in place of the frozen ones.

@@ -80,8 +80,7 @@ void Zero3::host_buffer(std::int64_t bytes, bool pinned) {
 // zero.Init: every module's parameters are built in full, partitioned and dropped (PP:_partition_param).
 void Zero3::load() {
   partitions_.assign(script_.parameters.size(), -1);
-  const auto build = [&](std::int32_t index, std::int64_t numel, std::int64_t width) {
-    const auto whole = recorder_.allocate(numel * width, build_label_, index);
+  const auto partitioned = [&](std::int32_t index, std::int64_t numel, std::int64_t width, BlockId whole) {
     const auto bytes = ceil_div(numel, run_.world_size) * width;
     const auto part = params_offloaded() ? -1 : recorder_.allocate(bytes, partition_label_, index);
     if (params_offloaded()) host_buffer(bytes, run_.ds.zero.offload_param.pin_memory);
@@ -89,18 +88,33 @@ void Zero3::load() {
     recorder_.free(whole);
     return part;
   };
-  for (std::size_t i = 0; i < script_.parameters.size(); ++i) {
-    const auto& p = script_.parameters[i];
-    if (p.adapter()) continue;  // PEFT adds them afterwards
-    if (p.owner == Owner::LmHead) rotary_buffers();  // the head comes after the model
-    if (p.quantized) quantization_state(p.numel);
-    partitions_[i] = build(static_cast<std::int32_t>(i), coordinator_.numel(static_cast<std::int32_t>(i)), widths_[i]);
+  // A module's parameters are all made before the first is partitioned: a weight and its bias, the experts' two stacks.
+  std::vector<BlockId> whole;
+  for (std::size_t first = 0; first < script_.parameters.size();) {
+    const auto& module = script_.parameters[first];
+    std::size_t end = first + 1;
+    if (module.adapter()) { first = end; continue; }  // PEFT adds them afterwards
+    const auto same = [&](const Parameter& p) { return !p.adapter() && p.owner == module.owner && p.layer == module.layer; };
+    while (end < script_.parameters.size() && same(script_.parameters[end])) ++end;
+    if (module.owner == Owner::LmHead) rotary_buffers();  // the head comes after the model
+    whole.clear();
+    for (auto i = first; i < end; ++i) {
+      if (script_.parameters[i].quantized) quantization_state(script_.parameters[i].numel);
+      const auto p = static_cast<std::int32_t>(i);
+      whole.push_back(recorder_.allocate(coordinator_.numel(p) * widths_[i], build_label_, p));
+    }
+    for (auto i = first; i < end; ++i) {
+      const auto p = static_cast<std::int32_t>(i);
+      partitions_[i] = partitioned(p, coordinator_.numel(p), widths_[i], whole[i - first]);
+    }
+    first = end;
   }
   // A tied lm_head is built and partitioned before the tie.
   if (run_.model.tied_embeddings) {
     rotary_buffers();
     orphaned_ = true;
-    orphan_head_ = build(-1, run_.model.vocab * run_.model.hidden, width(run_.ds.precision).count);
+    const auto numel = run_.model.vocab * run_.model.hidden, head_width = width(run_.ds.precision).count;
+    orphan_head_ = partitioned(-1, numel, head_width, recorder_.allocate(numel * head_width, build_label_));
   }
   // get_peft_model drops the last references to the old head; its adapters come whole, outside zero.Init, in the dtype of
   // the linears they are made for, and are then made fp32 (cast_adapter_dtype).
