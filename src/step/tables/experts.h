@@ -110,7 +110,7 @@ inline constexpr TableText MW{"MW", "", R"(
   cat       | dgm=4NkM                        | dgt dsl
   mask      | dgu=4NkM                        | dgm
   gate_up   | dW1=4EHM ga=60E gb=gb           | gb ga
-  gate_up 2 | dxg=2NkH ga=60E gb=gb           | gb ga dgu cs weight:experts_gate_up xg
+  gate_up 2 | dxg=2NkH ga=60E gb=gb           | gb ga dgu weight:experts_gate_up cs xg
   mask 3    | dx2=2NkH                        | dxg ge
   weights   | IQ[wt](2Nk,Nk){idx=pm src=dwg}
   gather    | IQ[b.dy](2NH,N){idx=tx src=dx2}   |                         | )experts
