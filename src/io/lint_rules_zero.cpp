@@ -52,11 +52,11 @@ void stage(const LintView& v, Findings& found) {
 void experts(const LintView& v, Findings& found) {
   if (v.zero.stage != 3 || !v.run.model.experts) return;
   const Experts& e = *v.run.model.experts;
-  if (v.run.versions.deepspeed <= Version{0, 16, 9}) {
+  if (!v.run.versions.switches.default_leaf_modules) {
     found.push_back(finding(Level::Warning, "C25", zero_at + "stage",
                             "Ranks that visit different experts gather different modules, and the run hangs, unless the "
                             "mixture is a leaf module.",
-                            "call deepspeed.utils.set_z3_leaf_modules, or use a DeepSpeed that sets it itself (0.19.6)"));
+                            "call deepspeed.utils.set_z3_leaf_modules, or use a DeepSpeed that sets it itself (0.18.0)"));
   }
   const Bytes stack = Elements{e.count * 3 * e.intermediate * v.run.model.hidden} * width(v.ds.precision);
   found.push_back(finding(Level::Info, "C27", zero_at + "stage",
