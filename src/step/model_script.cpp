@@ -92,7 +92,7 @@ Script make_script(const Run& run) {
   const bool eager = run.workload.attention == Attention::Eager;
   if (eager) {
     const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
-    const auto& mask = book.rows("PE");
+    const auto& mask = book.rows(run.model.sliding_window ? "PX" : "PE");
     const auto wide = fp32 ? ends_in_full_precision(mask) : mask;
     begin.insert(rope, wide.begin(), wide.end());
   } else if (window_mask(run)) {

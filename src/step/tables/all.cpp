@@ -29,7 +29,7 @@ const TableBook& table_book() {
                                GF, GB, GD, GA, QF, QB, QA, GI, QI, GL, LG, LH, LI,
                                GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZA, ZC, ZD, ZG, ZJ, ZI, ZS, ZT, ZU, ZV, ZW, ZX,
                                ZK, ZL, Q1, Q2, Q3, Q4, Q5, Z4, Z2, Q8, LM, LO, LZ, LY, ME, MR, MF, IP, IQ, MB, MW,
-                               PF, P3, PB, PE, PK, PW, KF, KE, KB, KC, HF, VE, HM, HB, HZ, H3, HT, Z3, HK, UB, UR, OP, OB, OA, UD, UO, OE, OR, OQ, HE, E3, ES, EU, BE, BR, HL, HJ,
+                               PF, P3, PB, PE, PX, PK, PW, KF, KE, KB, KC, HF, VE, HM, HB, HZ, H3, HT, Z3, HK, UB, UR, OP, OB, OA, UD, UO, OE, OR, OQ, HE, E3, ES, EU, BE, BR, HL, HJ,
                                NK, NX, NV, NL, NC, NM, VF, VN, VQ, VP, VB, V3, VC, VD, VR, VS, VT, VU, RV, RW, RX, SF, SE, SB, VH, VL, VG, VK,
                                NG, NW, LW, LV, NS, NI, NT, NU, NN, NJ, NO, RS, RT, PS, XF, XG, XE, XH, XB, XI, XC, XJ, YF, YB, YC, NP, NR, AF, AB, AH, AM, AL, AT, AX, AY, AV, AW, AU,
                                DGF, DGL, DQF, DGY, DGZ, DQY, DGN, DGM, DQN, DGB, DQB0, DQB, DGA, DQA, DGI, DQI, DGC, DGR, DQC0, DQC,

@@ -37,6 +37,16 @@ inline constexpr TableText PE{"PE", "", R"(
   mask          | z0=2 z1=2 mask=2BSS    | z1 z0 le
 )"};
 
+// The same where the model has a sliding window, however short the sequence.
+inline constexpr TableText PX{"PX", "", R"(
+  indices       | bi=8B hi=8 t1=8S qi=8S | t1
+  indices 2     | t2=8S ki=8S            | t2
+  window        | on=1 wd=8S wi=SS       | wd
+  window 2      | an=SS                  | wi on
+  causal        | le=SS cm=SS            | le an bi hi qi ki
+  mask          | z0=2 z1=2 mask=2BSS    | z1 z0 cm
+)"};
+
 // After the last layer, loss of Hugging Face (loss_utils.ForCausalLMLoss).
 inline constexpr TableText HF{"HF", "", R"(
   final norm    | NF[f](N,H)       | ^ <xlast>     | final_norm
