@@ -93,6 +93,9 @@ TEST_CASE("so has every combination with several rows, a padding mask, biases, e
   const char* type = GENERATE("qwen3", "llama", "qwen2", "qwen3_moe");
   Run run = small_run(type);
   if (run.model.experts && finetune != Finetune::Full) return;
+  const bool leaves = GENERATE(true, false);  // a mixture of experts as a leaf of stage 3, or as modules of their own
+  if (!leaves && !run.model.experts) return;
+  run.versions.switches.default_leaf_modules = leaves;
   const bool adapted = finetune == Finetune::Lora || finetune == Finetune::Qlora;
   run.ds.zero.stage = stage;
   run.ds.zero.overlap_comm = stage == 3;
@@ -115,7 +118,7 @@ TEST_CASE("so has every combination with several rows, a padding mask, biases, e
               if (!can_run(run)) continue;
               INFO("stage " << stage << ", " << type << ", finetune " << static_cast<int>(finetune) << ", precision "
                             << static_cast<int>(precision) << ", attention " << static_cast<int>(attention) << ", padded " << padded
-                            << ", rows " << rows << ", recompute " << recompute << ", adapters " << adapters);
+                            << ", rows " << rows << ", recompute " << recompute << ", adapters " << adapters << ", leaves " << leaves);
               CHECK(fault(run) == "");
             }
           }

@@ -73,7 +73,10 @@ Sizes sizes_of(const Run& run) {
   const auto& capability = run.gpu.compute_capability;
   s.sort_tile = radix_sort_tile(capability.empty() ? 9 : std::stoi(capability));
   s.set("srt", radix_sort_storage(n, 64, s.sort_tile));
-  if (m.experts) s.set("srk", radix_sort_storage(n * m.experts->per_token, 64, s.sort_tile));
+  if (m.experts) {  // up to 4,096 keys torch sorts in place (aten/src/ATen/native/cuda/Sort.cpp, should_use_small_sort)
+    const auto visits = n * m.experts->per_token;
+    s.set("srk", visits > 4096 ? radix_sort_storage(visits, 64, s.sort_tile) : 0);
+  }
   // embedding_dense_backward: segments and partial sums.
   const auto segments = std::min(n, m.vocab);
   s.set("m", segments);
