@@ -66,7 +66,7 @@ char lower(char c) { return static_cast<char>(c - 'A' + 'a'); }
 
 // The tables of adapted linears with dropout have their names with a small first letter.
 TableRows with_dropout(TableRows rows) {
-  for (const std::string name : {"GF", "GL", "GN", "GM", "GB", "GA", "GI", "GC", "GR", "GE", "QF", "QN", "QB", "QA", "QI", "QC", "QR",
+  for (const std::string name : {"GF", "GL", "GN", "GM", "GB", "GA", "GI", "GC", "GR", "GE", "QF", "QL", "QN", "QM", "QB", "QA", "QI", "QC", "QR",
                                  "QE", "ZE", "ZF", "ZB", "ZA", "ZC", "ZD", "ZG", "ZI", "ZT", "ZU", "ZV", "ZW", "ZX", "ZL", "Q1", "Q2", "Q3", "Q4", "Q5"}) {
     rows = with_macro(std::move(rows), name, std::string(1, lower(name[0])) + name[1]);
   }
@@ -183,7 +183,7 @@ TableRows LayerTables::forward(bool first) const {
   if (!first || input_takes_gradient()) return rows;
   for (auto& row : rows) {
     if (row.step != "q_proj" && row.step != "k_proj" && row.step != "v_proj") continue;
-    for (const auto& [kept, lowest] : {std::pair{"gF", "gY"}, {"gL", "gZ"}, {"qF", "qY"}, {"zF", "zY"}}) {
+    for (const auto& [kept, lowest] : {std::pair{"gF", "gY"}, {"gL", "gZ"}, {"qF", "qY"}, {"qL", "qZ"}, {"zF", "zY"}}) {
       row = with_macro({row}, kept, lowest).front();
     }
   }
@@ -395,7 +395,10 @@ TableRows LayerTables::attention(TableRows rows, Part part) const {
 TableRows LayerTables::finished(TableRows rows) const {
   if (run_.model.qkv_bias && !adapted_) rows = with_qkv_bias(std::move(rows), zero3_);
   for (auto& row : rows) {
-    if (run_.model.qkv_bias && adapted_ && !zero3_ && row.step == "q_proj") row = with_macro(with_macro({row}, "GF", "GL"), "GN", "GM").front();
+    // Where zero/linear.py stands for torch's linear, it adds the bias after its product.
+    if (!run_.model.qkv_bias || !adapted_ || row.step != "q_proj") continue;
+    if (!zero3_) row = with_macro(with_macro({row}, "GF", "GL"), "GN", "GM").front();
+    row = with_macro(with_macro({row}, "QF", "QL"), "QN", "QM").front();
   }
   if (!run_.model.qk_norm) rows = without_qk_norm(std::move(rows), adapted_);
   if (full_precision(run_)) rows = in_full_precision(std::move(rows), run_);

@@ -26,13 +26,13 @@ namespace zplan {
 const TableBook& table_book() {
   using namespace tables;
   static const TableBook book({NF, NZ, NE, NB, N0, NQ, NY, RF, RB, LF, LB, L3, LT, LE, LN, LC, LR, R3, EF, EE, EG, EH, EB, EC, EJ, EX, EY, EZ,
-                               GF, GB, GD, GA, QF, QB, QA, GI, QI, GL, LG, LH, LI,
-                               GN, GM, QN, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZA, ZC, ZD, ZG, ZJ, ZI, ZS, ZT, ZU, ZV, ZW, ZX,
+                               GF, GB, GD, GA, QF, QL, QB, QA, GI, QI, GL, LG, LH, LI,
+                               GN, GM, QN, QM, GC, GR, GE, QC, QR, QE, GT, QT, LK, LX, ZE, ZF, ZH, ZB, ZA, ZC, ZD, ZG, ZJ, ZI, ZS, ZT, ZU, ZV, ZW, ZX,
                                ZK, ZL, Q1, Q2, Q3, Q4, Q5, Z4, Z2, Q8, LM, LO, LZ, LY, ME, MR, MF, IP, IQ, MB, MW,
                                PF, P3, PB, PE, PX, PK, PW, KF, KE, KB, KC, HF, VE, HM, HB, HZ, H3, HT, Z3, HK, UB, UR, OP, OB, OA, UD, UO, OE, OR, OQ, HE, E3, ES, EU, BE, BR, HL, HJ,
                                NK, NX, NV, NL, NC, NM, VF, VN, VQ, VP, VB, V3, VC, VD, VR, VS, VT, VU, RV, RW, RX, SF, SE, SB, VH, VL, VG, VK,
                                NG, NW, LW, LV, NS, NI, NT, NU, NN, NJ, NO, RS, RT, PS, XF, XG, XE, XH, XB, XI, XC, XJ, YF, YB, YC, NP, NR, AF, AB, AH, AM, AL, AT, AX, AY, AV, AW, AU,
-                               DGF, DGL, DQF, DGY, DGZ, DQY, DGN, DGM, DQN, DGB, DQB0, DQB, DGA, DQA, DGI, DQI, DGC, DGR, DQC0, DQC,
+                               DGF, DGL, DQF, DQL, DGY, DGZ, DQY, DQZ, DGN, DGM, DQN, DQM, DGB, DQB0, DQB, DGA, DQA, DGI, DQI, DGC, DGR, DQC0, DQC,
                                DQR0, DQR, DGE, DQE, DGT, DQT, DZE, DZF, DZY, DZB, DZA, DZC, DZD, DZG, DZI, DZT, DZU, DZV, DZW, DZX,
                                DZL, DZ4, DZ2, DQ1, DQ2, DQ3, DQ4, DQ5, DQ8});
   return book;

@@ -17,7 +17,7 @@ inline constexpr TableText GF{"GF", "", R"(
   add   | y=2NO  | ls y0
 )"};
 
-// The same where the frozen linear has a bias: addmm adds it in cuBLASLt.
+// The same where the frozen linear has a bias: addmm adds it in cuBLASLt. bitsandbytes' linear (QL) ends in one as well.
 inline constexpr TableText GL{"GL", "GF", R"(
   base  | y0=2NO @cublaslt |  | base
 )"};
@@ -48,6 +48,10 @@ inline constexpr TableText GA{"GA", "GB", R"(
 // 4-bit LoRA linear forward.
 inline constexpr TableText QF{"QF", "GF", R"(
   base | ab=4IO/64 ac=4IO/64 w=2IO y0=2NO | ac ab w | base
+)"};
+
+inline constexpr TableText QL{"QL", "QF", R"(
+  base | ab=4IO/64 ac=4IO/64 w=2IO y0=2NO @cublaslt | ac ab w | base
 )"};
 
 // backward.

@@ -17,6 +17,9 @@ inline constexpr TableText GM{"GM", "GN", R"(
 inline constexpr TableText QN{"QN", "GN", R"(
   base | ab=4IO/64 ac=4IO/64 w=2IO y0=2NO | ac ab w | base
 )"};
+inline constexpr TableText QM{"QM", "GN", R"(
+  base | ab=4IO/64 ac=4IO/64 w=2IO y0=2NO @cublaslt | ac ab w | base
+)"};
 
 // Backward in non-reentrant checkpointing: saved tensors go before the incoming gradient.
 inline constexpr TableText GC{"GC", "GB", R"(

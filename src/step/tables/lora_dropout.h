@@ -15,15 +15,15 @@ inline constexpr const char* kDropped = R"(
 inline constexpr const char* kDroppedLowest = R"(
   drop    | mk=NI xd=2NI | mk            | dropout
 )";
-inline constexpr TableText DGF{"gF", "GF", kDropped}, DGL{"gL", "GL", kDropped}, DQF{"qF", "QF", kDropped};
-inline constexpr TableText DGY{"gY", "GF", kDroppedLowest}, DGZ{"gZ", "GL", kDroppedLowest}, DQY{"qY", "QF", kDroppedLowest};
+inline constexpr TableText DGF{"gF", "GF", kDropped}, DGL{"gL", "GL", kDropped}, DQF{"qF", "QF", kDropped}, DQL{"qL", "QL", kDropped};
+inline constexpr TableText DGY{"gY", "GF", kDroppedLowest}, DGZ{"gZ", "GL", kDroppedLowest}, DQY{"qY", "QF", kDroppedLowest}, DQZ{"qZ", "QL", kDroppedLowest};
 
 // Nothing kept.
 inline constexpr const char* kDroppedAway = R"(
   drop    | mk=NI xd=2NI | mk            | dropout
   A       | la=2Nr       | ^ xd          | lora_a
 )";
-inline constexpr TableText DGN{"gN", "GN", kDroppedAway}, DGM{"gM", "GM", kDroppedAway}, DQN{"qN", "QN", kDroppedAway};
+inline constexpr TableText DGN{"gN", "GN", kDroppedAway}, DGM{"gM", "GM", kDroppedAway}, DQN{"qN", "QN", kDroppedAway}, DQM{"qM", "QM", kDroppedAway};
 
 // Backward: the dropout's own result takes the base's gradient in place.
 inline constexpr const char* kDroppedBack = R"(
