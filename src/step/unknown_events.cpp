@@ -44,6 +44,10 @@ std::vector<Note> unknown_events(const Run& run) {
               "fp32 without grouped heads, where sdpa takes its memory-efficient kernel",
               "simulated with the plain products of grouped heads, which are too large",
               "use bf16, or " + measure);
+  unknown.add(holds_mask(run) && run.model.heads == run.model.kv_heads,
+              "Eager attention or a mask without grouped heads",
+              "simulated with repeated keys and values, which are too large",
+              measure);
   unknown.add(layer_kernels(run) != w.kernels && (w.kernels.rms_norm || w.kernels.rope || w.kernels.swiglu),
               "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers or a padding mask",
               "simulated with transformers' own modules",

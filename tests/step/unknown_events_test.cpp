@@ -14,6 +14,7 @@ template <class Change>
 Run changed(Change change) {
   Run run;
   run.versions = default_versions();
+  run.model.heads = 16, run.model.kv_heads = 8;
   change(run);
   return run;
 }
@@ -70,6 +71,10 @@ TEST_CASE("settings that are simulated with the tables of others are told", "[st
          r.workload.kernels.rms_norm = true;
          r.workload.attention = Attention::Eager;
        }), ""},
+      {"eager, as many keys as queries", changed([](Run& r) {
+         r.workload.attention = Attention::Eager;
+         r.model.heads = r.model.kv_heads = 8;
+       }), "Eager attention or a mask without grouped heads: simulated with repeated keys and values, which are too large."},
       {"adapters, eager", changed([](Run& r) {
          r.workload.finetune = Finetune::Lora;
          r.workload.attention = Attention::Eager;
