@@ -164,6 +164,8 @@ Script make_script(const Run& run) {
     }
   }
   if (adapted) loss = with_macro(loss, "NB", "N0");
+  // Liger's loss leaves no product to the head's backward: the first of the backward's thread is an adapter's.
+  if (adapted && fused) loss.push_back({"first product", "@cublas", "", ""});
   // A tied head's gradient waits inside autograd for the embedding's. An untied one's hook follows MmBackward at once;
   // from an autograd function of Python's (ZeRO-3's linear, Liger's loss) it runs in the norm's backward.
   Bound handed = {{"HEAD", {}}, {"UNTIED", {}}};

@@ -503,7 +503,7 @@ void Zero3::pre_step(const Accumulation& at) {
 
 void Zero3::step(const Accumulation& at) {
   if (!at.boundary()) return;
-  if (run_.ds.precision == Precision::Fp16) overflow_check();
+  if (run_.ds.precision == Precision::Fp16 && !offloaded()) overflow_check();  // on the host otherwise
   if (offloaded()) {
     offloaded_norms();
   } else {
