@@ -148,14 +148,14 @@ Script make_script(const Run& run) {
   const bool divided = run.ds.gradient_accumulation_steps > 1;
   if (!scaled) loss = replaced(loss, book.rows(!kept_losses ? "UB" : divided ? "UD" : "UO"));
   else if (kept_losses) loss = replaced(loss, book.rows(divided ? "OB" : "OA"));
+  if (kept_losses && divided) s.backward_prologue = c.outer(book.rows("OP"), Pass::Backward, {});
+  const std::string head_gradient = fused ? "gw" : "dWh";
+  if (fused) loss = replaced(loss, book.rows("HK"));
   if (!scaled && kept_losses && !divided) {  // neither: backward starts from the loss itself
     for (auto& row : loss) {
       if (const auto at = row.frees.find("t2"); at != std::string::npos) row.frees.erase(at, 2);
     }
   }
-  if (kept_losses && divided) s.backward_prologue = c.outer(book.rows("OP"), Pass::Backward, {});
-  const std::string head_gradient = fused ? "gw" : "dWh";
-  if (fused) loss = replaced(loss, book.rows("HK"));
   if (liger_norms) {
     loss = replaced(loss, book.rows("VK"));
     // The final norm writes over the gradient it gets: without Liger's loss the head's input gradient.

@@ -45,8 +45,8 @@ std::string fault(const Run& run) {
     if (sum != s.peak.allocated) return "parts do not sum to the peak";
     if (s.peak.reserved < s.peak.allocated) return "reserved below allocated";
     // Nothing is left over: the last two steps end with as much.
-    const auto n = s.phases.size();
-    const Bytes left = s.phases[n - 1].figures.allocated - s.phases[n - 4].figures.allocated;
+    const auto n = s.phases.size(), of_a_step = 3 * static_cast<std::size_t>(run.ds.gradient_accumulation_steps);
+    const Bytes left = s.phases[n - 1].figures.allocated - s.phases[n - 1 - of_a_step].figures.allocated;
     return left.count == 0 ? "" : "a step leaves " + std::to_string(left.count) + " bytes";
   } catch (const std::exception& e) {
     return e.what();
@@ -122,6 +122,36 @@ TEST_CASE("so has every combination with several rows, a padding mask, biases, e
               CHECK(fault(run) == "");
             }
           }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("so has every set of kernels in old and new DeepSpeed, with and without accumulation", "[step]") {
+  const int stage = GENERATE(0, 1, 2, 3);
+  const auto finetune = GENERATE(Finetune::Full, Finetune::Lora);
+  const auto version = GENERATE(Version{0, 16, 9}, Version{0, 19, 6}, Version{0, 19, 8});
+  Run run = small_run("qwen3");
+  run.versions.deepspeed = version;
+  run.versions.switches = deepspeed_switches(version);
+  run.ds.zero.stage = stage;
+  run.ds.zero.overlap_comm = stage == 3;
+  run.workload.finetune = finetune;
+  for (const auto precision : {Precision::Bf16, Precision::Fp16}) {
+    for (const std::int64_t accumulation : {1, 2}) {
+      for (const bool fp32_accumulation : {false, true}) {
+        for (const Kernels& kernels : kKernels) {
+          run.ds.precision = precision;
+          run.ds.gradient_accumulation_steps = accumulation;
+          run.ds.grad_accum_dtype = std::nullopt;
+          if (fp32_accumulation) run.ds.grad_accum_dtype = Precision::Fp32;
+          if (fp32_accumulation && (precision == Precision::Fp16 || stage != 1)) continue;
+          run.workload.kernels = kernels;
+          INFO("stage " << stage << ", finetune " << static_cast<int>(finetune) << ", DeepSpeed " << text(version)
+                        << ", precision " << static_cast<int>(precision) << ", accumulation " << accumulation << ", in fp32 "
+                        << fp32_accumulation << ", fused loss " << kernels.fused_linear_cross_entropy << ", norms " << kernels.rms_norm);
+          CHECK(fault(run) == "");
         }
       }
     }
