@@ -31,6 +31,13 @@ void precision(const LintView& v, Findings& found) {
                             "Models published in bf16 can overflow in fp16, and this GPU does both.", "bf16",
                             R"({"fp16": null, "bf16": {"enabled": true}})"));
   }
+  if (ds.precision == Precision::Fp16 && (v.zero.stage == 1 || v.zero.stage == 2) &&
+      v.zero.offload_optimizer.device == OffloadDevice::None && v.run.versions.switches.skipped_step_keeps_gradients) {
+    found.push_back(finding(Level::Warning, "B14", "/fp16/enabled",
+                            "The first step that the loss scaler skips keeps its gradients for the whole run (before DeepSpeed "
+                            "0.17.1, #6976); with a scale that starts at 65,536 it is often step 0.",
+                            "use DeepSpeed 0.17.1 or later, or start with a lower fp16.initial_scale_power"));
+  }
   if (ds.precision == Precision::Fp32 && !ds.torch_autocast) {
     found.push_back(finding(Level::Warning, "B06", "",
                             "Neither bf16 nor fp16: weights, gradients and activations take twice the bytes.",

@@ -121,6 +121,13 @@ TEST_CASE("rules that need the model, the GPUs, the workload or the versions", "
              s.run.versions.switches = deepspeed_switches({0, 16, 9});
            }, json::object(), "W:C25 I:C27"},
           {"mixture", "8xH200", "Qwen3-30B-A3B", none, json::object(), "I:C27"},
+          {"skipped steps in an old DeepSpeed", "8xH200", "Qwen3-0.6B",
+           [](LintSubject& s) {
+             s.run.versions.deepspeed = {0, 16, 9};
+             s.run.versions.switches = deepspeed_switches({0, 16, 9});
+           }, {{"bf16", nullptr}, {"fp16", {{"enabled", true}}},
+               {"zero_optimization", {{"stage", 2}, {"sub_group_size", nullptr}, {"stage3_gather_16bit_weights_on_model_save", nullptr}}}},
+           "W:B14 I:B05"},
           {"default bucket on a small card", "8xA100-40G", "Qwen3-0.6B", none,
            zero({{"stage", 2}, {"reduce_bucket_size", nullptr}, {"sub_group_size", nullptr},
                  {"stage3_gather_16bit_weights_on_model_save", nullptr}}), "W:C14"},
