@@ -112,6 +112,26 @@ TableRows with_hooks_at_once(TableRows rows, bool zero3) {
   return rows;
 }
 
+// Experts and router that do not train, under adapters of the attention (PEFT adapts linears; the experts are none): no
+// gradients of theirs, and what only those would ask for goes with the function that made it.
+TableRows frozen_experts(const TableRows& rows) {
+  TableRows out;
+  for (TableRow row : rows) {
+    if (row.allocates.rfind("dW", 0) == 0) continue;  // of one stack
+    if (row.step == "down" && row.frees.find("mu") == std::string::npos) row.frees += " mu";
+    if (row.step == "down 2") erase_name(row.frees, " mu");
+    if (row.step == "gate_up 2") erase_name(row.frees, " xg");
+    if (row.step == "router" && row.allocates.find("dWr") != std::string::npos) row.allocates = "dyr=2NH", row.frees = "dlg dyr";
+    const auto locals = row.frees.find("sv ");  // the function returns
+    if (locals != std::string::npos && row.frees.find(" xg ") == std::string::npos) {
+      row.frees.insert(locals + 2, " xg");
+      row.frees += " b.y";
+    }
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
 // The plainest training there is, whatever its precision and stage.
 bool whole_dense(const Run& run) {
   return run.workload.finetune == Finetune::Full && !run.workload.recompute.any() &&
@@ -156,10 +176,14 @@ LayerTables::LayerTables(const Run& run)
       dropout_(adapted_ && run.workload.lora_dropout > 0) {}
 
 TableRows LayerTables::forward(bool first) const {
+  if (adapted_) return adapted_forward(first, "MF");
   if (run_.model.experts) return experts("LF", Part::Kept, "MF");
   if (autocast_layers(run_)) return book_.rows(zero3_ ? "AX" : "AF");
-  if (!adapted_) return finished(with_liger(attention(book_.rows("LF"), Part::Kept), run_, LigerPart::Kept, first));
-  auto rows = attention(book_.rows("LG"), Part::Kept);
+  return finished(with_liger(attention(book_.rows("LF"), Part::Kept), run_, LigerPart::Kept, first));
+}
+
+TableRows LayerTables::adapted_forward(bool first, const char* experts_rows) const {
+  auto rows = attention(adapted_layer(experts_rows), Part::Kept);
   if (fp32_adapters_) rows = with_macro(rows, "GF", "ZF");
   // zero/linear.py's do, bitsandbytes' keep the state of their weight alone.
   const bool linears_keep_input = zero3_ && (run_.workload.finetune != Finetune::Qlora || fp32_adapters_);
@@ -177,7 +201,7 @@ TableRows LayerTables::forward(bool first) const {
       if (run_.workload.attention == Attention::Eager) row.allocates += "{fr=o}";  // the fused kernels keep theirs
       row.frees += row.frees.empty() ? "^ a.y" : " a.y";
     }
-    if (row.step == "down") row.allocates += "{fr=p b.y}";
+    if (row.step == "down" && !run_.model.experts) row.allocates += "{fr=p b.y}";
   }
   rows = finished(with_liger(quantized(rows), run_, LigerPart::Kept, first));
   if (!first || input_takes_gradient()) return rows;
@@ -190,23 +214,30 @@ TableRows LayerTables::forward(bool first) const {
   return rows;
 }
 
+TableRows LayerTables::adapted_layer(const char* experts_rows) const {
+  const auto& dense = book_.rows("LG");
+  if (!run_.model.experts) return dense;
+  return append(rows_until(dense, "post norm"), frozen_experts(book_.rows(experts_rows)));
+}
+
 TableRows LayerTables::forward_nothing_kept() const {
-  if (run_.model.experts) return region(experts("LE", Part::NothingKept, "ME"));
+  if (run_.model.experts && !adapted_) return region(experts("LE", Part::NothingKept, "ME"));
   if (!adapted_) return finished(with_liger(region(attention(book_.rows("LE"), Part::NothingKept)), run_, LigerPart::NothingKept, false));
-  auto rows = with_macro(with_macro(book_.rows("LG"), "GF", fp32_adapters_ ? "ZE" : "GN"), "NZ", "NE");
+  auto rows = with_macro(with_macro(adapted_layer("ME"), "GF", fp32_adapters_ ? "ZE" : "GN"), "NZ", "NE");
   const std::map<std::string, std::string> frees = {
       {"sdpa", "cw lse seed off"}, {"silu", "^ gt.y"}, {"mul", "s u.y"}, {"residual 2", "d.y h1 ^"}};
   for (auto& row : rows) {
-    if (frees.count(row.step)) row.frees = frees.at(row.step);
+    const bool sparse = run_.model.experts && row.step != "sdpa";
+    if (frees.count(row.step) && !sparse) row.frees = frees.at(row.step);
     if (row.step == "o_proj") row.allocates += "{fr=o q.r k.r v.y a.y}";
-    if (row.step == "down") row.allocates += "{fr=p b.y}";
+    if (row.step == "down" && !sparse) row.allocates += "{fr=p b.y}";
   }
   return finished(with_liger(region(quantized(attention(rows, Part::NothingKept))), run_, LigerPart::NothingKept, false));
 }
 
 TableRows LayerTables::recompute() const {
   if (run_.workload.recompute.impl == RecomputeImpl::Reentrant) return forward(false);
-  if (run_.model.experts) return experts("LF", Part::Kept, "MR");
+  if (run_.model.experts) return adapted_ ? adapted_forward(false, "MR") : experts("LF", Part::Kept, "MR");
   const auto rows = forward(false);
   const std::string h1 = layer_kernels(run_).rms_norm || full_precision(run_) ? "" : " h1";  // the norm keeps it
   if (adapted_) {
@@ -235,8 +266,27 @@ TableRows LayerTables::lowest_forward() const {
   return rows;
 }
 
+TableRows LayerTables::over_experts(TableRows sparse, const TableRows& layer) const {
+  if (!zero3_ || !run_.versions.switches.default_leaf_modules) sparse = with_hooks_at_once(std::move(sparse), zero3_);
+  auto rest = rows_from(layer, "post norm");
+  rest.erase(rest.begin());
+  return append(std::move(sparse), rest);
+}
+
+TableRows LayerTables::over_frozen_experts(const TableRows& layer, Part part) const {
+  if (!run_.model.experts) return layer;
+  auto sparse = frozen_experts(book_.rows(part == Part::CheckpointedBackward ? "MB" : "MW"));
+  sparse.pop_back();  // the post norm is the adapted layer's
+  auto rest = rows_from(layer, "post norm");
+  const std::string arguments = "[b](N,H)";
+  rest.front().allocates.insert(rest.front().allocates.find(arguments) + arguments.size(), "{dy=b.dy.g}");
+  return append(std::move(sparse), rest);
+}
+
 TableRows LayerTables::lowest_backward() const {
-  auto rows = finished(attention(book_.rows(zero3_ ? "LV" : "LW"), Part::Backward));
+  auto rows = attention(book_.rows(zero3_ ? "LV" : "LW"), Part::Backward);
+  if (run_.model.experts) rows = over_experts(book_.rows("MW"), rows);
+  rows = finished(std::move(rows));
   for (auto& row : rows) {
     if (row.step == "rotary q") row.allocates += "{sin=sin cos=cos}";
   }
@@ -311,23 +361,21 @@ TableRows LayerTables::layer_backward(bool checkpointed, bool first) const {
     const bool lowest = first && !input_takes_gradient();
     if (zero3_) {
       const char* name = reentrant ? "LY" : checkpointed ? "LZ" : lowest ? "LO" : "LM";
-      return finished(with_liger(adapter_width(attention(book_.rows(name), part)), run_, backward_part(checkpointed), first));
+      const auto rows = over_frozen_experts(attention(book_.rows(name), part), part);
+      return finished(with_liger(adapter_width(rows), run_, backward_part(checkpointed), first));
     }
     const char* name = reentrant ? "LX" : checkpointed ? "LK" : lowest ? "LI" : "LH";
-    return finished(with_liger(quantized(attention(book_.rows(name), part)), run_, backward_part(checkpointed), first));
+    const auto rows = over_frozen_experts(attention(book_.rows(name), part), part);
+    return finished(with_liger(quantized(rows), run_, backward_part(checkpointed), first));
   }
   if (autocast_layers(run_)) return book_.rows(zero3_ ? "AY" : "AB");
   if (torch_linear_layers(run_)) return finished(book_.rows("LT"));
   const char* name = reentrant ? (zero3_ ? "R3" : "LR") : checkpointed ? (zero3_ ? "LN" : "LC") : zero3_ ? "L3" : "LB";
   const auto attended = attention(book_.rows(name), part);
   if (run_.model.experts) {
-    // What follows the post norm is the dense layer's; in a reentrant region its gradient waits for the first sum.
     auto sparse = book_.rows(part == Part::CheckpointedBackward ? "MB" : "MW");
-    if (reentrant) sparse.back().frees = "";
-    if (!zero3_ || !run_.versions.switches.default_leaf_modules) sparse = with_hooks_at_once(std::move(sparse), zero3_);
-    auto rest = rows_from(attended, "post norm");
-    rest.erase(rest.begin());
-    return finished(append(std::move(sparse), rest));
+    if (reentrant) sparse.back().frees = "";  // its gradient waits for the first sum
+    return finished(over_experts(std::move(sparse), attended));
   }
   return finished(with_liger(attended, run_, backward_part(checkpointed), first));
 }

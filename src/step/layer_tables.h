@@ -67,6 +67,12 @@ class LayerTables {
   TableRows adapter_width(TableRows rows) const;
   TableRows layer_backward(bool checkpointed, bool first) const;
   LigerPart backward_part(bool checkpointed) const;
+  // The backward of a sparse feed-forward, then what follows the post norm of the dense layer.
+  TableRows over_experts(TableRows sparse, const TableRows& layer) const;
+  // A layer with adapters, its experts frozen.
+  TableRows adapted_forward(bool first, const char* experts_rows) const;
+  TableRows adapted_layer(const char* experts_rows) const;
+  TableRows over_frozen_experts(const TableRows& layer, Part part) const;
   // Attention and norms of the dense layer, then the sparse feed-forward.
   TableRows experts(const char* layer, Part part, const char* feed_forward) const;
   // The run's attention in place of the row sdpa, with what that changes around it; its own rows, none where sdpa's is right.

@@ -26,7 +26,7 @@ class Unknown {
 std::vector<Note> unknown_events(const Run& run) {
   const auto& w = run.workload;
   const auto& zero = run.ds.zero;
-  const bool zero3 = zero.stage == 3, full = w.finetune == Finetune::Full, qlora = w.finetune == Finetune::Qlora;
+  const bool zero3 = zero.stage == 3, qlora = w.finetune == Finetune::Qlora;
   const bool adapted = w.finetune == Finetune::Lora || qlora;
   const bool fp32 = run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast;
   const std::string measure = "measure such a run (docs/validation.md)";
@@ -52,9 +52,9 @@ std::vector<Note> unknown_events(const Run& run) {
               "Liger's RMSNorm, rope or SwiGLU in fp32, with experts, frozen layers or a padding mask",
               "simulated with transformers' own modules",
               measure);
-  unknown.add(!full && run.model.experts.has_value(),
-              "Adapters or frozen layers with experts",
-              "simulated with layers that train whole",
+  unknown.add(adapted && run.model.experts.has_value(),
+              "Adapters beside experts",
+              "simulated by rule: adapters on the attention, experts that pass gradients on and get none",
               measure);
   unknown.add(qlora && adapters_stay_fp32(w, run.ds, run.versions.switches),
               "QLoRA with fp32 adapters in stage 3",

@@ -49,6 +49,10 @@ TEST_CASE("settings that are simulated with the tables of others are told", "[st
          r.ds.precision = Precision::Fp32;
          r.workload.finetune = Finetune::Lora;
        }), "fp32 with adapters or frozen layers: simulated with the layers of 16-bit training, which are too small."},
+      {"adapters, experts", changed([](Run& r) {
+         r.workload.finetune = Finetune::Lora;
+         r.model.experts = Experts{8, 2, 64};
+       }), "Adapters beside experts: simulated by rule: adapters on the attention, experts that pass gradients on and get none."},
       {"torch_autocast, stage 2", changed([](Run& r) {
          r.ds.torch_autocast = r.model.qk_norm = true;
          r.ds.zero.stage = 2;
