@@ -105,7 +105,10 @@ TEST_CASE("so has every combination with several rows, a padding mask, biases, e
         for (const std::int64_t rows : {1, 2}) {
           for (const int recompute : {0, 1, 2}) {
             for (const int adapters : {0, 1, 2, 3}) {
-              if (!adapted && adapters > 0) continue;
+              if (adapters > 0 && (!adapted || precision == Precision::Fp32)) continue;
+              // A mask of padding changes nothing in eager attention, which has one; fp16's own rows are eager attention's.
+              if (attention == Attention::Eager ? padded : precision == Precision::Fp16) continue;
+              if (run.model.experts && adapters % 3 != 0) continue;
               run.ds.precision = precision;
               run.workload.attention = attention;
               run.workload.attention_mask = padded;
