@@ -89,7 +89,7 @@ Workload workload(const RunOptions& o, Purpose purpose, Assumptions& assumed) {
   Workload w;
   w.seq_len = assumed.or_else(o.seq_len, std::int64_t{2048}, "--seq-len", "tokens a sequence");
   w.finetune = finetune_named(assumed.or_else(o.finetune, "full", "--finetune", "every weight is trained"), "--finetune");
-  if (w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora) {
+  if (w.adapted()) {
     w.lora_rank = assumed.or_else(o.lora_rank, std::int64_t{16}, "--lora-rank", "rank of the adapters on every linear");
   } else if (o.lora_rank) {
     throw InputError("--lora-rank", "there are no adapters in --finetune " + finetune_name(w.finetune),

@@ -48,7 +48,7 @@ class Builder {
   void linear(Owner owner, std::int64_t in, std::int64_t out, bool bias) {
     add(owner, Role::Weight, {out, in});
     if (bias) add(owner, Role::Bias, {out});
-    if (!adapted()) return;
+    if (!w_.adapted()) return;
     add(owner, Role::LoraA, {w_.lora_rank, in});
     add(owner, Role::LoraB, {out, w_.lora_rank});
   }
@@ -67,10 +67,8 @@ class Builder {
     out_.push_back(std::move(p));
   }
 
-  bool adapted() const { return w_.finetune == Finetune::Lora || w_.finetune == Finetune::Qlora; }
-
   bool trainable(const Parameter& p) const {
-    if (adapted()) return p.adapter();
+    if (w_.adapted()) return p.adapter();
     if (w_.finetune == Finetune::Freeze) {
       return p.owner != Owner::EmbedTokens && (p.layer < 0 || p.layer >= w_.freeze_layers);
     }

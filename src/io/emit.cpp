@@ -35,8 +35,7 @@ void check(const Run& run, const Cluster& cluster) {
                   "bf16.bf16_master_weights_and_grads", "leave it at false");
   // Recomputing a frozen, partitioned parameter found it empty: CheckpointError (fixed by DeepSpeed
   // #8148).
-  const bool adapters =
-      run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora;
+  const bool adapters = run.workload.adapted();
   require_version(adapters && ds.zero.stage == 3 && recompute.any() &&
                       recompute.impl == RecomputeImpl::NonReentrant,
                   run.versions.deepspeed, {0, 19, 3}, "DeepSpeed",

@@ -65,8 +65,7 @@ void add_script_arguments(Lines& lines, const Run& run) {
   const Workload& w = run.workload;
   add(lines, "seq_len", w.seq_len);
   add(lines, "finetune", finetune_name(w.finetune));
-  if (w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora)
-    add(lines, "lora_rank", w.lora_rank);
+  if (w.adapted()) add(lines, "lora_rank", w.lora_rank);
   if (w.finetune == Finetune::Freeze) add(lines, "freeze_layers", w.freeze_layers);
   add(lines, "attn_implementation", attention_name(w.attention));
 }

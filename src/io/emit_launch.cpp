@@ -172,7 +172,7 @@ std::string version_check(const Run& run) {
   std::string packages = "deepspeed==" + zplan::text(run.versions.deepspeed) +
                          " torch==" + major_minor(run.versions.torch) +
                          " transformers==" + major_minor(run.versions.transformers) + " accelerate";
-  if (w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora) packages += " peft";
+  if (w.adapted()) packages += " peft";
   if (w.finetune == Finetune::Qlora || w.optimizer == OptimizerKind::Adam8bit)
     packages += " bitsandbytes";
   if (w.attention == Attention::Flash) packages += " flash-attn";

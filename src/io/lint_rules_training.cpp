@@ -15,9 +15,7 @@ Finding finding(Level level, const char* rule, const std::string& where, const s
   return {level, rule, where, "", why, fix, patch, bytes};
 }
 
-bool lora(const LintView& v) {
-  return v.run.workload.finetune == Finetune::Lora || v.run.workload.finetune == Finetune::Qlora;
-}
+bool lora(const LintView& v) { return v.run.workload.adapted(); }
 
 void precision(const LintView& v, Findings& found) {
   const DsConfig& ds = v.ds;

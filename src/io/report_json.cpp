@@ -39,7 +39,7 @@ Json workload_json(const Run& run) {
   const auto& w = run.workload;
   return {{"seq_len", w.seq_len}, {"micro_batch", run.ds.train_micro_batch_size_per_gpu},
           {"grad_accum", run.ds.gradient_accumulation_steps}, {"finetune", finetune_name(w.finetune)},
-          {"lora_rank", w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora ? Json(w.lora_rank) : Json(nullptr)},
+          {"lora_rank", w.adapted() ? Json(w.lora_rank) : Json(nullptr)},
           {"precision", precision_name(run.ds.precision)}, {"optimizer", optimizer_name(w.optimizer)},
           {"parameter_groups", w.parameter_groups}, {"attention", attention_name(w.attention)},
           {"recompute", recompute_name(w.recompute)}, {"recompute_impl", recompute_impl_name(w.recompute.impl)},

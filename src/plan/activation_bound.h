@@ -32,7 +32,7 @@ struct MicroStep {
 inline std::int64_t kept_per_token(const Model& m, const Workload& w, bool fp32_adapters) {
   const auto H = m.hidden, A = m.attention_width(), K = m.kv_width(), h = m.heads, g = m.kv_heads, F = m.intermediate;
   const auto norms = m.qk_norm ? 0 : 6 * A + 6 * K + 4 * (h + g);
-  const bool lora = w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora;
+  const bool lora = w.adapted();
   // The norm keeps its input in place of an fp32 copy and, where its weight trains, a normed one; SwiGLU no silu.
   const auto normed = 2 * H + (m.qk_norm ? A + K : 0);
   const auto liger = (w.kernels.rms_norm ? (lora ? 2 : 4) * normed : 0) + (w.kernels.swiglu ? 2 * F : 0);
@@ -55,7 +55,7 @@ inline std::int64_t checkpointed_layers(const Model& m, const Recompute& recompu
 }
 
 inline MicroStep micro_step(const Model& m, const Workload& w, std::int64_t micro_batch, bool fp32_adapters) {
-  const bool lora = w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora;
+  const bool lora = w.adapted();
   const auto N = micro_batch * w.seq_len;
   MicroStep s;
   s.tokens = N;

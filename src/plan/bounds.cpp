@@ -13,7 +13,6 @@ struct Widths {
 };
 
 bool offloaded(const DsConfig& ds) { return ds.zero.offload_optimizer.device != OffloadDevice::None; }
-bool adapted(const Workload& w) { return w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora; }
 // Stage 1 with fp32 accumulation of a 16-bit model (engine.py:_configure_bf16_optimizer).
 bool bf16_optimizer(const DsConfig& ds) {
   return ds.zero.stage == 1 && ds.precision == Precision::Bf16 && ds.accumulation_dtype() == Precision::Fp32 &&
@@ -112,7 +111,7 @@ MemoryBound memory_bound(const Shard& s, const Model& model, const Workload& w, 
   }
 
   // Layers. At the gradient of `down` its input gradient stands beside the weight's; then gate and up follow without it.
-  const bool dense = !model.experts && !adapted(w) && w.finetune == Finetune::Full;
+  const bool dense = !model.experts && w.finetune == Finetune::Full;
   const Bytes down{dense ? 2 * model.hidden * model.intermediate : 0};
   const Bytes in_layer = std::max(2 * m.mlp + down + Bytes{sharded ? down.count : 0}, 4 * m.mlp);
   const Bytes last_below = m.checkpointed == m.layers ? boundaries + m.kept_layer : kept;

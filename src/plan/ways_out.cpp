@@ -99,7 +99,7 @@ std::vector<LargeChange> large_changes(const Run& run, const Cluster& cluster) {
   const auto& w = run.workload;
   const auto& z = run.ds.zero;
   const auto micro = run.ds.train_micro_batch_size_per_gpu;
-  const bool adapters = w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora;
+  const bool adapters = w.adapted();
   add("", "", [](Run&) {});
   if (w.recompute.every == 0 && run.versions.transformers >= first_checkpointing_every_n_layers)
     add("recomputation of every 2nd layer (--recompute every-2)", "", [](Run& r) { r.workload.recompute.every = 2; });

@@ -24,8 +24,7 @@ struct ProcessBytes {
 // Whether adapters stay fp32 beside 16-bit weights: PEFT makes them so (autocast_adapter_dtype), and the engine casts a
 // model built under zero.Init only before 0.19.2. Anything else it casts as a whole.
 inline bool adapters_stay_fp32(const Workload& w, const DsConfig& ds, const DeepSpeedSwitches& sw) {
-  const bool adapted = w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora;
-  return adapted && ds.zero.stage == 3 && w.adapter_autocast && w.zero_init && !sw.engine_casts_module;
+  return w.adapted() && ds.zero.stage == 3 && w.adapter_autocast && w.zero_init && !sw.engine_casts_module;
 }
 
 struct Run {
@@ -46,5 +45,15 @@ struct Run {
   std::int64_t tokens() const { return ds.train_micro_batch_size_per_gpu * workload.seq_len; }  // N
   friend bool operator==(const Run&, const Run&) = default;
 };
+
+// sdpa gets a mask: of a batch that is really padded, or of a model's sliding window that a sequence fills
+// (masking_utils.py _ignore_causal_mask_sdpa).
+inline bool window_mask(const Run& run) {
+  return run.workload.attention == Attention::Sdpa && !run.workload.attention_mask && run.model.sliding_window &&
+         run.workload.seq_len >= *run.model.sliding_window;
+}
+inline bool masked_sdpa(const Run& run) {
+  return window_mask(run) || (run.workload.attention_mask && run.workload.attention == Attention::Sdpa);
+}
 
 }  // namespace zplan

@@ -54,6 +54,8 @@ struct Workload {
   double lora_dropout = 0;           // of the adapters' input
   bool adapter_autocast = true;      // PEFT's autocast_adapter_dtype: adapters of a 16-bit model are made fp32
   bool zero_init = true;             // stage 3: built under zero.Init; false: whole, before initialize
+
+  bool adapted() const { return finetune == Finetune::Lora || finetune == Finetune::Qlora; }  // PEFT wraps the linears
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 

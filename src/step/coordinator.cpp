@@ -426,8 +426,8 @@ void Coordinator::release_all_of(std::int32_t module, const std::vector<std::int
     // (torch/utils/checkpoint.py, _recomputation_hook).
     const auto& s = state_[static_cast<std::size_t>(p)];
     // Above adapters a frozen weight's view is saved too: the input's gradient asks for it.
-    const bool adapted = run_.workload.finetune == Finetune::Lora || run_.workload.finetune == Finetune::Qlora;
-    const bool saved = keeps == Keeps::Trained ? s.trainable : keeps == Keeps::Views && (s.trainable || adapted) && !s.routes;
+    const bool views = keeps == Keeps::Views && (s.trainable || run_.workload.adapted()) && !s.routes;
+    const bool saved = keeps == Keeps::Trained ? s.trainable : views;
     if (contains(releasable, p)) release_parameter(p, saved);
   }
 }

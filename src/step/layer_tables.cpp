@@ -141,7 +141,8 @@ bool whole_dense(const Run& run) {
 }  // namespace
 
 bool autocast_layers(const Run& run) {
-  return run.ds.torch_autocast && whole_dense(run) && (run.ds.zero.stage < 3 || !torch_linears(run)) && !masked_sdpa(run) && run.model.qk_norm && !run.model.qkv_bias;
+  return run.ds.torch_autocast && whole_dense(run) && (run.ds.zero.stage < 3 || !torch_linears(run)) &&
+         !masked_sdpa(run) && run.model.qk_norm && !run.model.qkv_bias;
 }
 
 bool torch_linears(const Run& run) {
@@ -154,15 +155,6 @@ bool torch_linear_layers(const Run& run) {
          !run.model.qkv_bias;
 }
 
-bool window_mask(const Run& run) {
-  return run.workload.attention == Attention::Sdpa && !run.workload.attention_mask && run.model.sliding_window &&
-         run.workload.seq_len >= *run.model.sliding_window;
-}
-
-bool masked_sdpa(const Run& run) {
-  return window_mask(run) || (run.workload.attention_mask && run.workload.attention == Attention::Sdpa);
-}
-
 bool holds_mask(const Run& run) { return run.workload.attention == Attention::Eager || masked_sdpa(run); }
 
 bool passes_positions_first(const Model& model) { return model.model_type != "qwen2" && model.model_type != "qwen3"; }
@@ -171,7 +163,7 @@ bool layers_take_positions_first(const Model& model) { return model.model_type =
 
 LayerTables::LayerTables(const Run& run)
     : book_(table_book()), run_(run), zero3_(run.ds.zero.stage == 3),
-      adapted_(run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora),
+      adapted_(run.workload.adapted()),
       fp32_adapters_(adapters_stay_fp32(run.workload, run.ds, run.versions.switches)),
       dropout_(adapted_ && run.workload.lora_dropout > 0) {}
 

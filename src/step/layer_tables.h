@@ -17,11 +17,6 @@ bool torch_linears(const Run& run);
 // The same where its events are known: whole training of a dense decoder without checkpointing.
 bool torch_linear_layers(const Run& run);
 
-// sdpa gets a mask: of a batch that is really padded, or of a model's sliding window that a sequence fills
-// (masking_utils.py _ignore_causal_mask_sdpa).
-bool window_mask(const Run& run);
-bool masked_sdpa(const Run& run);
-
 // The mask lives through the model's forward: eager always makes one, sdpa if it is masked.
 bool holds_mask(const Run& run);
 

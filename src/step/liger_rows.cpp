@@ -10,12 +10,10 @@
 namespace zplan {
 namespace {
 
-bool adapted(const Run& run) {
-  return run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora;
-}
-
 // Neither the frozen embedding's output nor the weights of the first norm take a gradient.
-bool input_without_gradient(const Run& run, bool first) { return first && adapted(run) && !run.workload.recompute.any(); }
+bool input_without_gradient(const Run& run, bool first) {
+  return first && run.workload.adapted() && !run.workload.recompute.any();
+}
 
 // An adapted linear's output is y, the sum of its base and its adapter.
 void name_adapted(std::string& cell) {
@@ -32,7 +30,7 @@ void name_adapted(std::string& cell) {
 TableRows patched(TableRows rows, const Run& run, const char* name) {
   TableRows patch = table_book().rows(name);
   for (auto& row : patch) {
-    if (!adapted(run)) break;
+    if (!run.workload.adapted()) break;
     name_adapted(row.frees);
     const auto bound = row.allocates.find("{x=");
     if (bound == std::string::npos) continue;

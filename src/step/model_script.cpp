@@ -48,7 +48,7 @@ Script make_script(const Run& run) {
   const LayerTables tables(run);
   const TableBook& book = table_book();
   const bool zero3 = run.ds.zero.stage == 3;
-  const bool adapted = run.workload.finetune == Finetune::Lora || run.workload.finetune == Finetune::Qlora;
+  const bool adapted = run.workload.adapted();
   const bool tied = run.model.tied_embeddings;
   const bool reentrant = run.workload.recompute.impl == RecomputeImpl::Reentrant;
   Script& s = c.script();
@@ -90,17 +90,15 @@ Script make_script(const Run& run) {
   auto begin = book.rows(fp32 || autocast ? "PS" : cast_in_forward ? "P3" : "PF");
   if (run.ds.train_micro_batch_size_per_gpu > 1) begin = replaced(begin, book.rows("PB"));
   const bool eager = run.workload.attention == Attention::Eager;
+  const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
   if (eager) {
-    const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
     const auto& mask = book.rows(run.model.sliding_window ? "PX" : "PE");
     const auto wide = fp32 ? ends_in_full_precision(mask) : mask;
     begin.insert(rope, wide.begin(), wide.end());
   } else if (window_mask(run)) {
-    const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
     const auto& mask = book.rows("PW");
     begin.insert(rope, mask.begin(), mask.end());
   } else if (holds_mask(run)) {
-    const auto rope = std::find_if(begin.begin(), begin.end(), [](const TableRow& r) { return r.step == "rope"; });
     const TableRows rest(rope, begin.end());
     begin = append(append(rows_until(begin, "positions"), book.rows("PK")), rest);
   }

@@ -52,7 +52,7 @@ bool is_linear(const Module& module) {
 }
 
 Modules modules(const Model& model, const Workload& workload, const std::vector<Parameter>& parameters, bool leaves) {
-  const bool adapted = workload.finetune == Finetune::Lora || workload.finetune == Finetune::Qlora;
+  const bool adapted = workload.adapted();
   Modules out;
   const auto outer = [&](const char* name, std::vector<std::int32_t> own) {
     out.outer[name] = static_cast<std::int32_t>(out.all.size());

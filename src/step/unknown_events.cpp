@@ -27,7 +27,7 @@ std::vector<Note> unknown_events(const Run& run) {
   const auto& w = run.workload;
   const auto& zero = run.ds.zero;
   const bool zero3 = zero.stage == 3, qlora = w.finetune == Finetune::Qlora;
-  const bool adapted = w.finetune == Finetune::Lora || qlora;
+  const bool adapted = w.adapted();
   const bool fp32 = run.ds.precision == Precision::Fp32 && !run.ds.torch_autocast;
   const std::string measure = "measure such a run (docs/validation.md)";
   Unknown unknown;

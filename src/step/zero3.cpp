@@ -118,17 +118,14 @@ void Zero3::load() {
   }
   // get_peft_model drops the last references to the old head; its adapters come whole, outside zero.Init, in the dtype of
   // the linears they are made for, and are then made fp32 (cast_adapter_dtype).
-  if (!adapted()) return;
+  if (!run_.workload.adapted()) return;
   free_orphan_head();
   whole_adapters(lp());
   if (made_fp32()) whole_adapters(4);
 }
 
-bool Zero3::adapted() const {
-  return run_.workload.finetune == Finetune::Lora || run_.workload.finetune == Finetune::Qlora;
-}
 std::int64_t Zero3::lp() const { return run_.ds.torch_autocast ? 4 : width(run_.ds.precision).count; }
-bool Zero3::made_fp32() const { return adapted() && run_.workload.adapter_autocast && lp() < 4; }
+bool Zero3::made_fp32() const { return run_.workload.adapted() && run_.workload.adapter_autocast && lp() < 4; }
 
 // The adapters, whole in `width`, take the place of what is there.
 void Zero3::whole_adapters(std::int64_t width) {

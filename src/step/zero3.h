@@ -53,7 +53,6 @@ class Zero3 {
   Bucket& bucket_of(std::int32_t parameter);
   void reduce(Bucket& bucket);
   void whole_adapters(std::int64_t width);
-  bool adapted() const;
   bool made_fp32() const;                              // PEFT made the adapters of a 16-bit model fp32
   std::int64_t lp() const;                             // bytes of an element of the model's dtype
   void partition_gradient(std::int32_t parameter);
@@ -65,8 +64,6 @@ class Zero3 {
   void offloaded_norms();
   void combine_norms(const char* groups);
   void step_sub_group(SubGroup& group, std::int64_t index);
-  // Grouped matmul saves the expert weights themselves, torch's own linear a view of its weight; neither goes through
-  // zero/linear.py: what is released in a forward that keeps its graph stays alive until its backward.
   bool offloaded() const { return run_.ds.zero.offload_optimizer.device != OffloadDevice::None; }
   bool params_offloaded() const { return run_.ds.zero.offload_param.device != OffloadDevice::None; }
   void host_buffer(std::int64_t bytes, bool pinned);   // stays
@@ -81,7 +78,9 @@ class Zero3 {
   std::vector<std::int64_t> widths_;
   Coordinator coordinator_;
   StreamId reduce_stream_;
-  std::vector<bool> keeps_views_;          // by module: its nodes save views of the gathered weights
+  // Grouped matmul saves the expert weights themselves, torch's own linear a view of its weight; neither goes through
+  // zero/linear.py: what is released in a forward that keeps its graph stays alive until its backward.
+  std::vector<bool> keeps_views_;          // by module
   std::vector<SubGroup> groups_;
   std::vector<BlockId> partitions_;        // by parameter, between zero.Init and defragmentation; -1 = in the flat buffer
   BlockId orphan_head_ = -1;               // partition of a tied lm_head, built before the tie

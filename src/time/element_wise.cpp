@@ -57,25 +57,25 @@ double expert_bytes(const Model& m, double width) {
 double layer_forward_bytes(const Model& m, const Workload& w, double width, bool fp32_adapters) {
   const double h = static_cast<double>(m.hidden), f = static_cast<double>(m.intermediate);
   const double qk = static_cast<double>(m.attention_width() + m.kv_width());
-  const bool trainable = !adapted(w);
+  const bool trainable = !w.adapted();
   const double norm = norm_bytes(w, width, trainable).forward;
   double bytes = 2 * h * norm + 2 * h * 3 * width /* residuals */ + qk * rotary_bytes(w, width).forward;
   if (m.qk_norm) bytes += qk * norm;
   bytes += m.experts ? expert_bytes(m, width) : f * width * (w.kernels.swiglu ? 3 : 5);
-  if (adapted(w)) bytes += adapters(m, width, fp32_adapters, &Norm::forward);
+  if (w.adapted()) bytes += adapters(m, width, fp32_adapters, &Norm::forward);
   return bytes;
 }
 
 double layer_backward_bytes(const Model& m, const Workload& w, double width, bool fp32_adapters) {
   const double h = static_cast<double>(m.hidden), f = static_cast<double>(m.intermediate);
   const double qk = static_cast<double>(m.attention_width() + m.kv_width());
-  const bool trainable = !adapted(w);
+  const bool trainable = !w.adapted();
   const double norm = norm_bytes(w, width, trainable).backward;
   // Gradients of inputs used twice or thrice are summed: gate and up, then q, k and v.
   double bytes = 2 * h * norm + 9 * width * h + qk * (rotary_bytes(w, width).backward + 2 * width /* reshape */);
   if (m.qk_norm) bytes += qk * norm;
   bytes += m.experts ? 2.2 * expert_bytes(m, width) : f * width * (w.kernels.swiglu ? 5 : 9);
-  if (adapted(w)) bytes += adapters(m, width, fp32_adapters, &Norm::backward);
+  if (w.adapted()) bytes += adapters(m, width, fp32_adapters, &Norm::backward);
   return bytes;
 }
 

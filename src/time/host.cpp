@@ -12,7 +12,7 @@ double forward_operators(const Model& m, const Workload& w, const ModelShape& s,
   double n = static_cast<double>(s.norms_per_layer) * (w.kernels.rms_norm ? 1 : 8) + (w.kernels.rope ? 1 : 14) +
              (w.attention == Attention::Eager ? 14 : 6) + 2 + linears;
   n += m.experts ? 40 : (w.kernels.swiglu ? 1 : 2);
-  if (adapted(w)) n += linears * (zero3 ? 8 : 6);  // A, B, scale, add, fp32 conversions; lora.Linear's own Python: 2
+  if (w.adapted()) n += linears * (zero3 ? 8 : 6);  // A, B, scale, add, fp32 conversions; lora.Linear's own Python: 2
   if (w.finetune == Finetune::Qlora) n += 3 * linears;
   return n;
 }
@@ -21,9 +21,9 @@ double forward_operators(const Model& m, const Workload& w, const ModelShape& s,
 double backward_operators(const Model& m, const Workload& w, const ModelShape& s, bool zero3) {
   const double linears = layer_linears(m).count;
   double n = static_cast<double>(s.norms_per_layer) * (w.kernels.rms_norm ? 3 : 17) + (w.kernels.rope ? 2 : 18) +
-             (w.attention == Attention::Eager ? 14 : 3) + 5 + linears * (adapted(w) ? 1 : 2);
+             (w.attention == Attention::Eager ? 14 : 3) + 5 + linears * (w.adapted() ? 1 : 2);
   n += m.experts ? 60 : (w.kernels.swiglu ? 1 : 3);
-  if (adapted(w)) n += linears * (zero3 ? 9 : 7);
+  if (w.adapted()) n += linears * (zero3 ? 9 : 7);
   if (w.finetune == Finetune::Qlora) n += 3 * linears;
   return n;
 }
@@ -50,7 +50,7 @@ double gather_host_seconds(const Run& run, const ModelShape& s, const TimeCoeffi
     return static_cast<double>(s.layers + 2) * c.host_zero3_gather_s.value + gathered * c.host_zero3_copy_out_s.value;
   }
   const auto alone_from = std::max(persistent, z.stage3_prefetch_bucket_size);
-  const double alone = adapted(run.workload) ? 0
+  const double alone = run.workload.adapted() ? 0
                        : z.stage3_allgather_sequential
                            ? gathered
                            : tensor_batches(run.model, run.workload, false, alone_from, 1).large_tensors;

@@ -17,14 +17,15 @@ class Layer {
       : m_(run.model), w_(run.workload), shape_(shape), r_(rates),
         tokens_(static_cast<double>(run.tokens())), width_(static_cast<double>(zplan::width(run.ds.precision).count)),
         zero3_(run.ds.zero.stage == 3),
-        wide_adapters_(adapters_stay_fp32(run.workload, run.ds, run.versions.switches)) {
+        wide_adapters_(adapters_stay_fp32(run.workload, run.ds, run.versions.switches)),
+        masked_(masked_sdpa(run)) {
     const auto linears = layer_linears(m_);
     for (int i = 0; i < linears.count; ++i) {
       const auto [in, out] = linears.all[static_cast<std::size_t>(i)];
       last_linear_ = r_.matmul_seconds(tokens_, static_cast<double>(out), static_cast<double>(in), width_);
       linears_ += last_linear_;
     }
-    if (adapted(w_)) adapters();
+    if (w_.adapted()) adapters();
     if (m_.experts) experts();
     attention();
     if (w_.finetune == Finetune::Qlora) {
@@ -49,7 +50,7 @@ class Layer {
   }
 
   KernelSeconds backward() const {
-    const double products = adapted(w_) ? 1 : 2;  // a frozen weight needs only its input's gradient
+    const double products = w_.adapted() ? 1 : 2;  // a frozen weight needs only its input's gradient
     return {products * (linears_ + experts_) + 2 * (adapters_ + eager_matmul_),
             attention_ * 2.5 / r_.attention_backward,
             layer_backward_bytes(m_, w_, width_, wide_adapters_) * tokens_ / r_.memory_bytes_per_s + dequantize_ +
@@ -85,8 +86,7 @@ class Layer {
       return;
     }
     // A mask tensor takes sdpa off the causal path: the whole square is computed.
-    const bool window = m_.sliding_window && w_.seq_len >= *m_.sliding_window;
-    const double square = (w_.attention_mask || window) && w_.attention == Attention::Sdpa ? 4 : 2;
+    const double square = masked_ ? 4 : 2;
     attention_ = square * tokens_ * s * a / r_.attention_rate(s);
   }
 
@@ -95,7 +95,7 @@ class Layer {
   const ModelShape& shape_;
   const GpuRates& r_;
   double tokens_, width_;
-  bool zero3_, wide_adapters_;
+  bool zero3_, wide_adapters_, masked_;
   double linears_ = 0, last_linear_ = 0, adapters_ = 0, experts_ = 0, attention_ = 0;
   double eager_matmul_ = 0, eager_scores_ = 0, dequantize_ = 0;
 };
@@ -107,7 +107,7 @@ void add_head(const Run& run, const GpuRates& r, MicroStepKernels& k) {
   const double n = static_cast<double>(run.tokens()), v = static_cast<double>(run.model.vocab);
   const double h = static_cast<double>(run.model.hidden);
   const double w = static_cast<double>(width(run.ds.precision).count), bytes = n * v / r.memory_bytes_per_s;
-  const bool trains_weight = !adapted(run.workload);
+  const bool trains_weight = !run.workload.adapted();
   const double products = trains_weight ? 2 : 1;
   if (!run.workload.kernels.fused_linear_cross_entropy) {
     const double product = r.matmul_seconds(n, v, h, w), convert = w == 4 ? 0 : w + 4;

@@ -8,14 +8,14 @@ namespace {
 // Calls add(elements, tensors alike, trainable) for every kind of tensor of one layer.
 template <typename Add>
 void for_layer_tensors(const Model& m, const Workload& w, bool trained, Add add) {
-  const bool base = trained && !adapted(w);
+  const bool base = trained && !w.adapted();
   const auto linears = layer_linears(m);
   for (int i = 0; i < linears.count; ++i) {
     const auto [in, out] = linears.all[static_cast<std::size_t>(i)];
     add(in * out, 1, base);
     const bool biased = i < 3 ? m.qkv_bias : (i == 3 ? m.o_bias : m.mlp_bias);
     if (biased) add(out, 1, base);
-    if (adapted(w)) {
+    if (w.adapted()) {
       add(w.lora_rank * in, 1, true);
       add(w.lora_rank * out, 1, true);
     }
@@ -34,8 +34,8 @@ void for_layer_tensors(const Model& m, const Workload& w, bool trained, Add add)
 template <typename Add>
 void for_outer_tensors(const Model& m, const Workload& w, Add add) {
   add(m.vocab * m.hidden, 1, w.finetune == Finetune::Full);
-  add(m.hidden, 1, !adapted(w));
-  if (!m.tied_embeddings) add(m.vocab * m.hidden, 1, !adapted(w));
+  add(m.hidden, 1, !w.adapted());
+  if (!m.tied_embeddings) add(m.vocab * m.hidden, 1, !w.adapted());
 }
 
 std::int64_t frozen_layers(const Model& m, const Workload& w) {
@@ -60,7 +60,7 @@ ModelShape model_shape(const Model& m, const Workload& w) {
   // (PEFT wraps a linear in lora.Linear: base, dropout, A and B are called besides it).
   const auto linears = layer_linears(m);
   s.norms_per_layer = m.qk_norm ? 4 : 2;
-  s.modules_per_layer = 4 + s.norms_per_layer + linears.count * (adapted(w) ? 5 : 1) + (m.experts ? 2 : 0);
+  s.modules_per_layer = 4 + s.norms_per_layer + linears.count * (w.adapted() ? 5 : 1) + (m.experts ? 2 : 0);
   const auto count = [&](std::int64_t layers) {
     return [&s, layers](std::int64_t elements, std::int64_t alike, bool trainable) {
       s.elements += layers * alike * elements;

@@ -43,6 +43,4 @@ struct TensorBatches {
 TensorBatches tensor_batches(const Model& model, const Workload& workload, bool trainable_only, std::int64_t limit,
                              std::int64_t batch);
 
-inline bool adapted(const Workload& w) { return w.finetune == Finetune::Lora || w.finetune == Finetune::Qlora; }
-
 }  // namespace zplan
