@@ -47,20 +47,9 @@ SETTINGS: list[tuple[str, dict[str, str], bool]] = [
 
 
 def median_seconds(work: Callable[[], Any], repeats: int = 9, warm: int = 3) -> float:
-    import torch
+    from measure_rates import seconds_on_gpu  # it imports PyTorch, which only the ranks do here
 
-    for _ in range(warm):
-        work()
-    torch.cuda.synchronize()
-    found = []
-    for _ in range(repeats):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        work()
-        end.record()
-        end.synchronize()
-        found.append(begin.elapsed_time(end) / 1e3)
-    return statistics.median(found)
+    return seconds_on_gpu(work, repeats, warm)
 
 
 def collective(kind: str, size: int, world: int) -> Callable[[], Any]:
