@@ -63,15 +63,15 @@ TEST_CASE("zplan-validate allocates what is predicted, and what DeepSpeed does, 
     std::printf("%-28s %16lld %+12lld %+12lld\n", id.c_str(), static_cast<long long>(measured.count),
                 static_cast<long long>((predicted - measured).count), static_cast<long long>((beside - measured).count));
     CHECK(std::abs((predicted - measured).count) < mib);
-    CHECK(std::abs((beside - measured).count) < mib);
+    CHECK(std::abs((beside - measured).count) < 4 * mib);
     close += std::abs((beside - measured).count) < 20 * kib;
     ++compared;
   }
   std::printf("within 20 KiB of DeepSpeed: %d of %d\n", close, compared);
-  CHECK(compared == 25);
+  CHECK(compared == 35);
   // DeepSpeed has up to five scalars of 512 bytes more and, where layers are recomputed, the positions of a sequence (8
-  // bytes each). Beyond that a block that is up to 1 MiB larger than its tensor goes to another tensor, and counts whole.
-  CHECK(close >= 22);
+  // bytes each). Beyond that blocks that are up to 1 MiB larger than their tensors go to other tensors, and count whole.
+  CHECK(close >= 30);
 }
 
 TEST_CASE("zplan-validate: a rank alone allocates what it does among real ranks, in every phase", "[truth]") {

@@ -205,27 +205,54 @@ def gpu_optimizer():
     return dict(elements=n, seconds=seconds_on_gpu(optimizer.step, 5, 2), bytes=28 * n)
 
 
-def cpu_adam(threads):
-    """CPU Adam on fp32 states, parameters a second of this process at each thread count."""
-    rows, n = [], 1 << 26
-    for count in sorted({1, 4, 8, threads}):
-        torch.set_num_threads(count)
-        p = torch.randn(n, requires_grad=True)
-        p.grad = torch.randn(n)
-        kinds = {"torch fused": torch.optim.AdamW([p], lr=1e-5, fused=True)}
-        try:
-            from deepspeed.ops.adam import DeepSpeedCPUAdam
-            kinds["deepspeed"] = DeepSpeedCPUAdam([p], lr=1e-5)
-        except Exception:  # DeepSpeed absent, or its C++ extension cannot be built here
-            pass
-        for kind, optimizer in kinds.items():
-            optimizer.step()
+def cpu_optimizer_of_rank(rank, counts, elements, dtype, barrier, rows):
+    """What DeepSpeed's step does on the CPU with an offloaded optimizer, seconds of each part, all ranks at once.
+
+    After runtime/zero/stage3.py `step` (unscale_and_clip_grads, _optimizer_step,
+    _reassign_or_swap_out_partitioned_parameters) and stage_1_and_2.py `step`.
+    """
+    torch.cuda.set_device(rank)
+    master = torch.full((elements,), 0.01, requires_grad=True)
+    master.grad = torch.full((elements,), 1e-3).pin_memory()
+    model = torch.empty(elements, dtype=dtype).pin_memory()
+    device = torch.empty(elements, dtype=dtype, device="cuda")
+    adam = "adam, torch fused"
+    optimizer = torch.optim.AdamW([master], lr=1e-5, fused=True)
+    try:
+        from deepspeed.ops.adam import DeepSpeedCPUAdam
+        optimizer, adam = DeepSpeedCPUAdam([master], lr=1e-5), "adam, deepspeed"
+    except Exception:  # DeepSpeed absent, or its C++ extension cannot be built here
+        pass
+    parts = [("unscale", lambda: master.grad.mul_(0.999)), (adam, optimizer.step),
+             ("to 16 bits", lambda: model.copy_(master.data)),
+             ("pinned to the GPU", lambda: device.copy_(model, non_blocking=True)),
+             ("fp32 to 16 bits on the GPU", lambda: device.copy_(master.data))]
+    for threads in counts:
+        torch.set_num_threads(threads)
+        for kind, work in parts:
             found = []
-            for _ in range(2):
-                begin = time.perf_counter(); optimizer.step(); found.append(time.perf_counter() - begin)
-            rows.append(dict(kind=kind, threads=count, elements=n, seconds=min(found)))
-    torch.set_num_threads(threads)
-    return rows
+            for at in range(4):
+                torch.cuda.synchronize()
+                barrier.wait()
+                begin = time.perf_counter()
+                work()
+                torch.cuda.synchronize()
+                if at > 0:
+                    found.append(time.perf_counter() - begin)
+            if rank == 0:
+                rows.append(dict(kind=kind, threads=threads, elements=elements, seconds=statistics.median(found)))
+
+
+def cpu_optimizer(gpus, cores, dtype):
+    """One rank and a rank on every GPU, with few threads each and with all cores shared among them."""
+    import torch.multiprocessing as processes
+    result = []
+    with processes.get_context("spawn").Manager() as manager:
+        for ranks in sorted({1, gpus}):
+            rows, counts = manager.list(), sorted({1, 4, 8, max(1, cores // ranks)})
+            processes.spawn(cpu_optimizer_of_rank, nprocs=ranks, args=(counts, 1 << 28, dtype, manager.Barrier(ranks), rows))
+            result += [dict(ranks=ranks, **row) for row in rows]
+    return result
 
 
 def collectives_of_rank(rank, world, port, out):
@@ -286,6 +313,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default="rates.json")
     parser.add_argument("--port", type=int, default=29617)
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="these measurements alone")
     arguments = parser.parse_args()
     gpus = torch.cuda.device_count()
     if gpus == 0:
@@ -298,10 +326,12 @@ def main():
     steps = [("launch", launch_floor), ("matmul", lambda: matmul(dtype)), ("attention", lambda: attention(dtype)),
              ("element_wise", element_wise), ("decoder_layer", decoder_layer),
              ("host_links", lambda: host_links(gpus)), ("gpu_optimizer", gpu_optimizer),
-             ("cpu_adam", lambda: cpu_adam(threads))]
+             ("cpu_optimizer", lambda: cpu_optimizer(gpus, threads, dtype))]
     if gpus >= 2:
         steps.append(("collectives", lambda: collectives(gpus, arguments.port)))
     for name, work in steps:
+        if arguments.only and name not in arguments.only:
+            continue
         begin = time.perf_counter()
         try:
             result[name] = work()
