@@ -63,6 +63,7 @@ Gpu gpu_of(const JsonObject& object) {
   gpu.fp16_tflops = positive_number(object, "fp16_dense_tflops");
   gpu.fp32_tflops = positive_number(object, "fp32_tflops");
   gpu.measured_bf16_matmul_tflops = maybe_positive(object, "measured_bf16_matmul_tflops");
+  gpu.measured_bf16_training_matmul_tflops = maybe_positive(object, "measured_bf16_training_matmul_tflops");
   gpu.nvlink_gb_per_s = maybe_positive(object, "nvlink_gb_per_s");
   gpu.pcie_gb_per_s = maybe_positive(object, "pcie_gb_per_s").value_or(0);
   if (object.has("context_bytes")) gpu.context = Bytes{object.positive("context_bytes")};

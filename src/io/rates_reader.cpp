@@ -41,6 +41,21 @@ void read_layer(const JsonObject& row, MeasuredRates& m) {
                       positive(row, "backward_seconds_per_layer")});
 }
 
+// Of the rows of as many ranks as there are GPUs: each thread count's parts, one after another.
+void read_cpu_steps(const JsonObject& object, MeasuredRates& m) {
+  double converted = 0;
+  for (const JsonObject& r : rows(object, "cpu_optimizer")) {
+    if (r.positive("ranks") != m.cluster.node.gpus) continue;
+    const double threads = positive(r, "threads"), seconds = positive(r, "seconds");
+    const std::string kind = r.text("kind");
+    if (m.cpu_steps.empty() || m.cpu_steps.back().threads != threads) m.cpu_steps.push_back({threads, positive(r, "elements")});
+    auto& step = m.cpu_steps.back();
+    if (kind == "to 16 bits") converted = seconds;
+    if (kind == "unscale" || kind == "to 16 bits" || kind.rfind("adam", 0) == 0) step.passes_s += seconds;
+    if (kind == "fp32 to 16 bits on the GPU") step.pageable_s = seconds - converted;
+  }
+}
+
 std::optional<double> links(const JsonObject& object, std::int64_t gpus) {
   const std::string of = std::to_string(gpus) + "_gpu_bytes_per_s_each";
   if (!object.has("h2d_" + of) || !object.has("d2h_" + of)) return std::nullopt;
@@ -75,9 +90,10 @@ MeasuredRates read_rates(const std::string& text, const std::string& file, const
                            positive(r, "forward_seconds"), positive(r, "backward_seconds")});
   }
   for (const JsonObject& r : rows(object, "element_wise")) {
-    m.streamed.push_back({positive(r, "elements"), positive(r, "bytes"), positive(r, "seconds")});
+    m.element_wise.push_back({positive(r, "elements"), positive(r, "bytes"), positive(r, "seconds"), r.text("kind") == "to fp32"});
   }
   for (const JsonObject& r : rows(object, "decoder_layer")) read_layer(r, m);
+  read_cpu_steps(object, m);
   if (object.has("host_links") && object.value("host_links").is_object()) {
     const JsonObject l = object.object("host_links");
     m.link_bytes_per_s = links(l, 1);

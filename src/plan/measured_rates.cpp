@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "time/optimizer.h"
 #include "time/rates.h"
 #include "time/step_time.h"
 
@@ -79,14 +80,42 @@ void add_attention(const MeasuredRates& m, std::vector<MeasuredGroup>& groups) {
   std::move(backward_mean).into(groups);
 }
 
-void add_streamed(const MeasuredRates& m, std::vector<MeasuredGroup>& groups) {
-  Mean mean(m.id + ": element-wise kernels", kernel_noise);
-  for (const auto& s : m.streamed) {
-    if (s.elements < large_elements) continue;
-    mean.add(s.seconds, [bytes = s.bytes, rate = m.cluster.node.gpu.memory_gb_per_s * 1e9](
-                            const TimeCoefficients& c) { return bytes / (rate * c.memory_fraction.value); });
+void add_element_wise(const MeasuredRates& m, std::vector<MeasuredGroup>& groups) {
+  Mean streamed(m.id + ": kernels that stream", kernel_noise), widened(m.id + ": kernels that widen", kernel_noise);
+  for (const auto& k : m.element_wise) {
+    if (k.elements < large_elements) continue;
+    const Traffic traffic = k.widens ? Traffic{0, k.elements} : Traffic{k.bytes, 0};
+    (k.widens ? widened : streamed).add(k.seconds, [traffic, gpu = m.cluster.node.gpu](const TimeCoefficients& c) {
+      return gpu_rates(gpu, Precision::Bf16, Attention::Sdpa, c).seconds(traffic);
+    });
   }
-  std::move(mean).into(groups);
+  std::move(streamed).into(groups);
+  std::move(widened).into(groups);
+}
+
+// Few threads and all of them: the first is limited by the threads, the second by the host's memory.
+void add_cpu_steps(const MeasuredRates& m, std::vector<MeasuredGroup>& groups) {
+  Mean copies(m.id + ": pageable copies", kernel_noise);
+  for (const auto& s : m.cpu_steps) {
+    const auto seconds = [s, cluster = m.cluster, precision = m.precision](double OptimizerSeconds::*part) {
+      return [s, cluster, precision, part](const TimeCoefficients& c) {
+        Run run;
+        run.gpu = cluster.node.gpu;
+        run.ds.precision = precision;
+        run.ds.zero.stage = 3;
+        run.ds.zero.offload_optimizer.device = OffloadDevice::Cpu;
+        run.cpu_threads = static_cast<std::int64_t>(s.threads);
+        ModelShape shape;
+        shape.trainable = static_cast<std::int64_t>(s.elements);
+        return optimizer_seconds(run, cluster, shape, gpu_rates(run.gpu, precision, Attention::Sdpa, c), c).*part;
+      };
+    };
+    Mean passes(m.id + ": CPU step, " + std::to_string(static_cast<std::int64_t>(s.threads)) + " threads a rank", kernel_noise);
+    passes.add(s.passes_s, seconds(&OptimizerSeconds::cpu));
+    std::move(passes).into(groups);
+    copies.add(s.pageable_s, seconds(&OptimizerSeconds::copy_up));
+  }
+  std::move(copies).into(groups);
 }
 
 // One layer's share of a phase: what three layers take more than one, halved. No strategy: one rank without ZeRO.
@@ -179,7 +208,8 @@ std::vector<MeasuredGroup> measured_groups(const MeasuredRates& m) {
   std::vector<MeasuredGroup> groups;
   add_products(m, groups);
   add_attention(m, groups);
-  add_streamed(m, groups);
+  add_element_wise(m, groups);
+  add_cpu_steps(m, groups);
   add_layers(m, groups);
   add_links(m, groups);
   add_sent(m, groups);

@@ -121,7 +121,7 @@ class Search {
 
   // Groups that the cut left untried: their fastest family that fits, so that the report can say what they would do.
   void one_of_each_group() {
-    constexpr int kMostTried = 3;
+    constexpr int kMostTried = 6, kByTime = 2;
     std::vector<Group*> waiting;
     for (auto& g : result_.groups) {
       if (!g.best) waiting.push_back(&g);
@@ -130,12 +130,12 @@ class Search {
       std::vector<std::size_t> round;
       for (auto* g : waiting) {
         if (g->best) continue;
-        // The fastest first; at last the one with the least memory.
+        // The fastest first; then those with the least memory.
         std::size_t choice = open_.size();
         for (std::size_t i = 0; i < open_.size(); ++i) {
           if (tried_[i] || &group_of(*open_[i]) != g) continue;
           const bool less = choice < open_.size() && open_[i]->least_memory.peak() < open_[choice]->least_memory.peak();
-          if (choice == open_.size() || (turn + 1 == kMostTried && less)) choice = i;
+          if (choice == open_.size() || (turn >= kByTime && less)) choice = i;
         }
         if (choice < open_.size()) round.push_back(choice);
       }

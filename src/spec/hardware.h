@@ -30,6 +30,7 @@ struct Gpu {
   double fp16_tflops = 0;
   double fp32_tflops = 0;
   std::optional<double> measured_bf16_matmul_tflops;  // best square matmul seen
+  std::optional<double> measured_bf16_training_matmul_tflops;  // the products of a transformer's training step
   std::optional<double> nvlink_gb_per_s;  // per direction, all links; absent = no NVLink
   double pcie_gb_per_s = 0;          // per direction, raw
   std::optional<Bytes> context;      // CUDA context of a torch process, where measured

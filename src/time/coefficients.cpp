@@ -11,15 +11,27 @@ constexpr std::string_view step_time_records =
     "measured: DeepSpeed 0.19.6 on H200, stage 3, 2 and 4 ranks (docs/time-model.md#host)";
 
 constexpr auto table = std::to_array<CoefficientEntry>({
+    {"gpu_speed", "times the rates of kernels", &C::gpu_speed,
+     "one by definition: cards of one kind differ in clock and power (stas00/ml-engineering: 5 % between the GPUs of a node; "
+     "the forward of Qwen3-8B, 4,096 tokens, on H200: 0.128 s on one machine, 0.142 s on two others)"},
     {"matmul_fraction", "of the best square product", &C::matmul_fraction,
-     "MooreThreads/SimuMax a100_pcie.json: median 0.72 of peak over 183 LLM shapes, best square 0.81"},
+     "MooreThreads/SimuMax a100_pcie.json: median 0.72 of peak over 183 LLM shapes, best square 0.81; for GPUs whose products "
+     "of training are not measured (H200: 0.99)"},
     {"matmul_attainable", "of peak", &C::matmul_attainable,
      "stas00/ml-engineering, MAMF: A100 0.87, H100 0.80, B200 0.78; for GPUs without a measured product"},
     {"matmul_emulated_bf16", "of fp32 peak", &C::matmul_emulated_bf16,
      "zzc0721/torch-performance-test-data: V100 bf16 10.65 of 15.7 TFLOPS"},
-    {"matmul_launch", "s", &C::matmul_launch_s, "assumed: launch, ramp and last wave of a product; 5 to 10 us"},
+    {"matmul_launch", "s", &C::matmul_launch_s, "measured: products of 1.7B on H200, 2 to 6 us beyond their flops (validate/results/kernels-h200.json)"},
     {"memory_fraction", "of peak bandwidth", &C::memory_fraction,
-     "MooreThreads/SimuMax: 0.91 on A100, 0.67 on B200 for memory-bound operators; H200 plain copy 0.90"},
+     "MooreThreads/SimuMax: 0.91 on A100, 0.67 on B200; H200 0.82 in training (validate/results/kernels-h200.json), "
+     "0.88 for large tensors (rates-h200.json)"},
+    {"indexed_per_clock", "elements an SM and clock", &C::indexed_per_clock,
+     "measured: 343e9 elements/s on H200, twelve phases of 0.6B and 1.7B (validate/results/kernels-h200.json)"},
+    {"fused_adam_fraction", "of peak bandwidth", &C::fused_adam_fraction,
+     "measured: torch's fused AdamW on H200, 28 bytes an element at 3,300 to 3,340 of 4,800 GB/s "
+     "(validate/results/rates-h200.json)"},
+    {"kernel_gap", "s", &C::kernel_gap_s,
+     "measured: a micro-step's wall less its kernels, by kernel, on H200: 1.0 to 1.9 us (validate/results/kernels-h200.json)"},
     {"attention_flash2", "of peak", &C::attention_flash2,
      "Dao-AILab/flash-attention: A100, causal, head 128, 16k tokens, 189 of 312 TFLOPS"},
     {"attention_flash2_per_sm", "TFLOPS an SM", &C::attention_flash2_tflops_per_sm,
@@ -35,9 +47,11 @@ constexpr auto table = std::to_array<CoefficientEntry>({
      "stas00/ml-engineering: Llama-3.2-1B eager, 512 tokens, 48.8 ms a step over 16 layers of 160 operators"},
     {"host_gradient_hook", "s", &C::host_gradient_hook_s, "assumed: three Python calls a gradient"},
     {"host_zero3_module", "s", &C::host_zero3_module_s, step_time_records},
+    {"host_zero3_module_backward", "s", &C::host_zero3_module_backward_s, step_time_records},
     {"host_zero3_gather", "s", &C::host_zero3_gather_s, step_time_records},
     {"host_zero3_copy_out", "s", &C::host_zero3_copy_out_s, step_time_records},
     {"host_zero3_gradient", "s", &C::host_zero3_gradient_s, step_time_records},
+    {"host_zero3_bucket", "s", &C::host_zero3_bucket_s, step_time_records},
     {"host_step_tensor", "s", &C::host_step_tensor_s,
      "measured: DeepSpeed 0.19.6 on H200, steps of 0.6B models (docs/time-model.md#optimizer)"},
     {"nvlink_fraction", "of the links' rate", &C::nvlink_fraction,
@@ -56,17 +70,22 @@ constexpr auto table = std::to_array<CoefficientEntry>({
     {"pcie_hop", "s", &C::pcie_hop_s, "NVIDIA/nccl v2.30 src/graph/tuning.cc: ring, Simple, PCIe"},
     {"network_hop", "s", &C::network_hop_s, "NVIDIA/nccl v2.30 src/graph/tuning.cc: Simple, network"},
     {"overlap_loss", "of the hidden part", &C::overlap_loss,
-     "0.14 to 1.0 on published FSDP rows; PKU-DAIR/Hetu-Galvatron: compute 1.126 times slower beside a collective"},
+     "0.35 to 0.39 between two H200, buckets of 512 MiB beside products (docs/validation.md#nccl-between-two-h200); 0.14 to 1.0 "
+     "on published FSDP rows; PKU-DAIR/Hetu-Galvatron: compute 1.126 times slower beside a collective"},
     {"pcie", "of the link's rate", &C::pcie_fraction, "NVIDIA/nvbandwidth: H200 55.4 of 63, A100 26 of 31.5 GB/s"},
     {"host_copy", "GB/s a node", &C::host_copy_gb_per_s,
      "voipmonitor/rtx6kpro: 8 GPUs at once, 114 GB/s a socket; two sockets"},
-    {"cpu_adam_thread", "parameters/s", &C::cpu_adam_thread_per_s,
-     "at least 1.9e8: 6 threads a rank on an H200 host, 1.1e9 a rank and not more with 16 (tests/truth/grid.jsonl, r07); "
-     "ISEEKYAN/Megatron-LM PR #188: 1.5e8, torch's on 2 cores"},
-    {"cpu_adam_node", "parameters/s", &C::cpu_adam_node_per_s,
-     "two sockets of DDR4: DeepSpeed PR #735 1.41e9, ZenFlow blog (A100 node) 1.46e9, DGX-2 tutorial 1.6e9"},
-    {"cpu_adam_node_ddr5", "parameters/s", &C::cpu_adam_node_ddr5_per_s,
-     "two sockets of DDR5: stas00/ml-engineering: 8 x H200 and 8 x B200 hosts, 8.03e9 parameters in 2.1 s"},
+    {"cpu_memory_thread", "GB/s a thread", &C::cpu_memory_thread_gb_per_s,
+     "measured: the step's passes on an H200 host, 22 with one thread, 16 with 4, 13 with 8 (validate/results/cpu-optimizer-2xh200.json)"},
+    {"cpu_memory_node", "GB/s a node", &C::cpu_memory_node_gb_per_s,
+     "two sockets of DDR4: DeepSpeed PR #735 1.41e9, ZenFlow blog (A100 node) 1.46e9, DGX-2 tutorial 1.6e9 parameters/s, at 42 "
+     "bytes"},
+    {"cpu_memory_node_ddr5", "GB/s a node", &C::cpu_memory_node_ddr5_gb_per_s,
+     "two sockets of DDR5: stas00/ml-engineering: 8 x H200 and 8 x B200 hosts, 8.03e9 parameters in 2.1 s: 200; 160 for a host "
+     "with half of the cores (validate/results/cpu-optimizer-2xh200.json)"},
+    {"pageable_copy", "GB/s a rank", &C::pageable_copy_gb_per_s,
+     "measured: fp32 in pageable memory to 16 bits on the GPU, less the conversion, 4.7 with 4 threads, 6.2 with 16 "
+     "(validate/results/cpu-optimizer-2xh200.json)"},
     {"nvme_read", "GB/s a node", &C::nvme_read_gb_per_s, "deepspeedai/DeepSpeed blogs/deepnvme: 4 x PCIe 4, 7 to 10"},
     {"nvme_write", "GB/s a node", &C::nvme_write_gb_per_s, "deepspeedai/DeepSpeed blogs/deepnvme: 4 x PCIe 4, 4 to 5"},
     {"unexplained", "of the step", &C::unexplained_share,

@@ -17,11 +17,15 @@ struct Coefficient {
 // The default-constructed value is the uncalibrated prior; `coefficient_table` names the source of each.
 struct TimeCoefficients {
   // GPU kernels
+  Coefficient gpu_speed{1.0, 0.06};
   Coefficient matmul_fraction{0.88, 0.06};
   Coefficient matmul_attainable{0.80, 0.12};
   Coefficient matmul_emulated_bf16{0.65, 0.30};
-  Coefficient matmul_launch_s{6e-6, 0.60};
-  Coefficient memory_fraction{0.70, 0.15};
+  Coefficient matmul_launch_s{4e-6, 0.50};
+  Coefficient memory_fraction{0.80, 0.12};
+  Coefficient indexed_per_clock{1.31, 0.15};
+  Coefficient fused_adam_fraction{0.70, 0.15};
+  Coefficient kernel_gap_s{1.4e-6, 0.50};
   Coefficient attention_flash2{0.60, 0.10};
   Coefficient attention_flash2_tflops_per_sm{2.54, 0.12};
   Coefficient attention_cudnn{0.545, 0.12};
@@ -30,12 +34,14 @@ struct TimeCoefficients {
   Coefficient attention_backward{0.90, 0.15};
   // The Python process of a rank
   Coefficient host_operator_s{21e-6, 0.35};
-  Coefficient host_gradient_hook_s{60e-6, 0.50};
-  Coefficient host_zero3_module_s{0.29e-3, 0.30};
-  Coefficient host_zero3_gather_s{0.75e-3, 0.30};
+  Coefficient host_gradient_hook_s{70e-6, 0.40};
+  Coefficient host_zero3_module_s{0.46e-3, 0.35};
+  Coefficient host_zero3_module_backward_s{0.27e-3, 0.40};
+  Coefficient host_zero3_gather_s{0.30e-3, 0.40};
   Coefficient host_zero3_copy_out_s{0.30e-3, 0.60};
-  Coefficient host_zero3_gradient_s{0.85e-3, 0.40};
-  Coefficient host_step_tensor_s{75e-6, 0.30};
+  Coefficient host_zero3_gradient_s{0.25e-3, 0.50};
+  Coefficient host_zero3_bucket_s{1.0e-3, 0.50};
+  Coefficient host_step_tensor_s{85e-6, 0.30};
   // Collectives
   Coefficient nvlink_fraction{0.84, 0.10};
   Coefficient nvlink_small_group_loss{0.52, 0.25};
@@ -47,13 +53,14 @@ struct TimeCoefficients {
   Coefficient nvlink_hop_s{3.4e-6, 0.50};
   Coefficient pcie_hop_s{5.7e-6, 0.50};
   Coefficient network_hop_s{14e-6, 0.50};
-  Coefficient overlap_loss{0.30, 0.70};
+  Coefficient overlap_loss{0.40, 0.60};
   // Offload
   Coefficient pcie_fraction{0.85, 0.10};
   Coefficient host_copy_gb_per_s{228, 0.60};
-  Coefficient cpu_adam_thread_per_s{1.9e8, 0.50};
-  Coefficient cpu_adam_node_per_s{1.5e9, 0.40};
-  Coefficient cpu_adam_node_ddr5_per_s{3.8e9, 0.40};
+  Coefficient cpu_memory_thread_gb_per_s{15, 0.40};
+  Coefficient cpu_memory_node_gb_per_s{63, 0.40};
+  Coefficient cpu_memory_node_ddr5_gb_per_s{225, 0.25};
+  Coefficient pageable_copy_gb_per_s{5.2, 0.35};
   Coefficient nvme_read_gb_per_s{7, 0.50};
   Coefficient nvme_write_gb_per_s{4, 0.50};
   // What a calibration leaves unexplained; no part of the step, only of its uncertainty.

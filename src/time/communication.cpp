@@ -1,8 +1,9 @@
 #include "time/communication.h"
 
 #include <algorithm>
+#include <cmath>
 
-#include "time/host.h"
+#include "time/gathers.h"
 
 namespace zplan {
 namespace {
@@ -10,6 +11,15 @@ namespace {
 // Calls that move `elements` in buckets; DeepSpeed closes a bucket once the next tensor would overflow it.
 double buckets(double elements, std::int64_t bucket) {
   return std::max(1.0, elements / static_cast<double>(std::max<std::int64_t>(bucket, 1)));
+}
+
+// Share of the gradients in the last bucket. They come from the last layer to the first, the embedding's at the very end
+// (tied to the head or not): it and what the bucket before it holds have nothing to hide behind.
+double last_bucket_share(const Run& run, const ModelShape& shape) {
+  const double all = static_cast<double>(shape.trainable), bucket = static_cast<double>(run.ds.zero.reduce_bucket_size);
+  const double embedding = run.workload.finetune == Finetune::Full ? static_cast<double>(shape.embedding_elements) : 0;
+  if (all <= 0 || bucket <= 0) return 0;
+  return (std::fmod(all - embedding, bucket) + embedding) / all;
 }
 
 double gather_width(const Run& run) {
@@ -26,22 +36,25 @@ double reduce_width(const Run& run) {
 CommunicationSeconds zero3(const Run& run, const Cluster& cluster, const ModelShape& shape, const TimeCoefficients& c) {
   const auto& z = run.ds.zero;
   const Fabric all = fabric(cluster, run.world_size, c);
-  const auto fetched = tensor_batches(run.model, run.workload, false, z.stage3_param_persistence_threshold,
-                                      z.stage3_allgather_sequential ? 1 : z.stage3_prefetch_bucket_size);
-  const double bytes = fetched.large_elements * gather_width(run);
-  const double again = gathered_again(run, shape);
+  const MicroStepGathers gathers = micro_step_gathers(run, shape);
   const auto gather = z.stage3_use_all_reduce_for_fetch_params ? Collective::AllReduce : Collective::AllGather;
   const auto hpz = z.zero_hpz_partition_size;
   const Fabric secondary = hpz > 1 ? fabric(cluster, hpz, c) : all;
 
   CommunicationSeconds t;
   t.overlapped = t.boundary_overlapped = z.overlap_comm;
-  t.forward = collective_seconds(all, gather, bytes, fetched.batches);
-  t.backward = collective_seconds(secondary, gather, again * bytes, again * fetched.batches);
+  const auto seconds = [&](const Fabric& f, const Gathers& g) {
+    return g.calls > 0 ? collective_seconds(f, gather, g.elements * gather_width(run), g.calls) : 0;
+  };
+  t.forward = seconds(all, gathers.forward);
+  t.backward = seconds(secondary, gathers.backward);
   const auto gradients = tensor_batches(run.model, run.workload, true, 0, z.reduce_bucket_size);
   const double quarter = z.zero_quantized_gradients && all.nodes > 1 ? 0.25 : 1;  // int4 all-to-all between nodes
-  t.backward += collective_seconds(all, z.reduce_scatter ? Collective::ReduceScatter : Collective::AllReduce,
-                                   quarter * gradients.large_elements * reduce_width(run), gradients.batches);
+  const double scattered = collective_seconds(all, z.reduce_scatter ? Collective::ReduceScatter : Collective::AllReduce,
+                                              quarter * gradients.large_elements * reduce_width(run), gradients.batches);
+  t.backward += scattered;
+  t.backward_exposed = last_bucket_share(run, shape) * scattered;
+  const auto fetched = tensor_batches(run.model, run.workload, false, z.stage3_param_persistence_threshold, 1);
   const double persistent = static_cast<double>(shape.elements) - fetched.large_elements;
   t.step = collective_seconds(all, Collective::AllGather, persistent * gather_width(run),
                               static_cast<double>(shape.tensors) - fetched.large_tensors > 0 ? 1 : 0);
@@ -68,10 +81,11 @@ CommunicationSeconds communication_seconds(const Run& run, const Cluster& cluste
                                              buckets(elements, z.reduce_bucket_size)))
                : collective_seconds(all, Collective::AllReduce, elements * reduce_width(run),
                                     buckets(elements, z.stage == 0 ? 500'000'000 : z.reduce_bucket_size));
+  const double exposed = z.stage == 0 ? 0 : last_bucket_share(run, shape) * reduce;
   if (z.stage == 2) {
-    t.backward = reduce;
+    t.backward = reduce, t.backward_exposed = exposed;
   } else {
-    t.boundary_backward = reduce;
+    t.boundary_backward = reduce, t.boundary_exposed = exposed;
   }
   t.overlapped = z.overlap_comm && z.stage == 2;
   t.boundary_overlapped = z.overlap_comm && z.stage >= 1;
@@ -90,10 +104,10 @@ GradientBytes gradient_bytes(const Run& run, const ModelShape& shape) {
   // Copied into the bucket; there divided, slices of several owners joined, the own ones copied back and out.
   const double into = 2 * w * n, within = (run.world_size > 1 ? 4 * w * n : 0) + 4 * w * owned;
   switch (run.ds.zero.stage) {
-    case 0: return {add * n, 0, 0, run.world_size > 1 ? 4 * w * n : 0};
-    case 1: return {add * n, 0, into, within};
-    case 2: return {into, within + add * owned, 0, 0};
-    default: return {0, into + (2 * w + add) * owned, 0, 0};
+    case 0: return {add * n, run.world_size > 1 ? 4 * w * n : 0};
+    case 1: return {add * n, into + within};
+    case 2: return {into + within + add * owned, 0};
+    default: return {into + (2 * w + add) * owned, 0};
   }
 }
 

@@ -12,6 +12,8 @@ struct CommunicationSeconds {
   double forward = 0;            // each micro-step
   double backward = 0;           // each micro-step
   double boundary_backward = 0;  // besides, in the backward of the last micro-step
+  double backward_exposed = 0;   // of backward: the last bucket, which is full when the last kernel has run
+  double boundary_exposed = 0;   // of boundary_backward
   double step = 0;               // after the optimizer; nothing runs beside it
   bool overlapped = false;       // forward and backward traffic on a stream of its own
   bool boundary_overlapped = false;
@@ -19,12 +21,11 @@ struct CommunicationSeconds {
 CommunicationSeconds communication_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
                                            const TimeCoefficients& c);
 
-// Bytes that gradients move through GPU memory on their way into buckets (on the compute stream) and within them (on
-// the reduction stream, which is the compute stream where overlap_comm is off): of each micro-step and, besides, of
-// the last.
+// Bytes that gradients move through GPU memory on their way into buckets and within them: of each micro-step and, besides,
+// of the last. With overlap_comm the latter are on the reduction stream: beside other kernels, but not for free, since
+// both need the same memory.
 struct GradientBytes {
-  double compute = 0, reduction = 0;
-  double boundary_compute = 0, boundary_reduction = 0;
+  double each = 0, boundary = 0;
 };
 GradientBytes gradient_bytes(const Run& run, const ModelShape& shape);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "time/gathers.h"
+
 namespace zplan {
 namespace {
 
@@ -31,51 +33,17 @@ double backward_operators(const Model& m, const Workload& w, const ModelShape& s
 // Operators outside the layers: embedding, positions, mask, final norm, head, loss.
 constexpr double outer_forward_operators = 60, outer_backward_operators = 40;
 
-// Stage 3 treats a layer as one leaf when its elements a module stay below the granularity threshold.
-bool layer_is_leaf(const Run& run, const ModelShape& s) {
-  const auto threshold = run.ds.zero.stage3_module_granularity_threshold;
-  return threshold > 0 && s.layer_elements / std::max<std::int64_t>(s.modules_per_layer, 1) <= threshold;
-}
-
 // Modules outside the layers that hooks sit on: the engine's root, model, embedding, rotary, final norm, head, loss.
 constexpr double outer_modules = 7;
 
-// One pass's gathers: each parameter's handle, wait and release; those that arrive in one buffer with others are copied
-// out of it besides. Adapters are fp32 in stage 3: a batch is split by type, and nothing arrives alone (t08).
-double gather_host_seconds(const Run& run, const ModelShape& s, const TimeCoefficients& c) {
-  const auto& z = run.ds.zero;
-  const auto persistent = z.stage3_param_persistence_threshold;
-  const double gathered = tensor_batches(run.model, run.workload, false, persistent, 1).large_tensors;
-  if (layer_is_leaf(run, s)) {
-    return static_cast<double>(s.layers + 2) * c.host_zero3_gather_s.value + gathered * c.host_zero3_copy_out_s.value;
-  }
-  const auto alone_from = std::max(persistent, z.stage3_prefetch_bucket_size);
-  const double alone = run.workload.adapted() ? 0
-                       : z.stage3_allgather_sequential
-                           ? gathered
-                           : tensor_batches(run.model, run.workload, false, alone_from, 1).large_tensors;
-  return gathered * c.host_zero3_gather_s.value + (gathered - alone) * c.host_zero3_copy_out_s.value;
+// Of one pass: each parameter's handle, wait and release, a leaf's together; those that arrive in one buffer with others are
+// copied out of it besides. Adapters are fp32 in stage 3: a batch is split by type, and nothing arrives alone (t08).
+double gather_host_seconds(const Run& run, const Gathers& g, bool leaf, const TimeCoefficients& c) {
+  const double copied_out = run.workload.adapted() ? g.tensors : g.copied_out;
+  return (leaf ? g.calls : g.tensors) * c.host_zero3_gather_s.value + copied_out * c.host_zero3_copy_out_s.value;
 }
 
 }  // namespace
-
-double gathered_again(const Run& run, const ModelShape& s) {
-  const auto& z = run.ds.zero;
-  const bool prefetches = z.stage3_prefetch_bucket_size > 0, reuses = z.stage3_max_reuse_distance > 0;
-  // Prefetching fills the live set up to its limit and holds on to what it skips as already there; without it only the
-  // head, last in forward and first in backward, is still there.
-  const auto kept = prefetches && reuses ? z.stage3_max_live_parameters : 0;
-  const auto turn = reuses ? s.head_elements : 0;
-  const double share = static_cast<double>(std::max(kept, turn)) / static_cast<double>(s.elements);
-  double again = std::max(0.0, 1.0 - share);
-  // A reuse distance below a layer lets go of it between recomputation and its backward, unless a prefetch holds it.
-  if (run.workload.recompute.any() && z.stage3_max_reuse_distance < s.layer_elements) {
-    constexpr double let_go_despite_prefetch = 0.25;
-    again += (prefetches ? let_go_despite_prefetch : 1) * static_cast<double>(s.layer_elements * s.layers) /
-             static_cast<double>(s.elements);
-  }
-  return again;
-}
 
 HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoefficients& c) {
   const auto& z = run.ds.zero;
@@ -85,9 +53,11 @@ HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoeffici
   const double forward_ops = forward_operators(run.model, run.workload, s, zero3);
   const double operators = c.host_operator_s.value;
   HostSeconds h;
-  h.forward = (layers * forward_ops + outer_forward_operators) * operators;
-  h.backward = (trained * (backward_operators(run.model, run.workload, s, zero3) + recomputed * forward_ops) +
-                outer_backward_operators) * operators;
+  h.forward_operators = layers * forward_ops + outer_forward_operators;
+  h.backward_operators = trained * (backward_operators(run.model, run.workload, s, zero3) + recomputed * forward_ops) +
+                         outer_backward_operators;
+  h.forward = h.forward_operators * operators;
+  h.backward = h.backward_operators * operators;
   h.step = static_cast<double>(s.trainable_tensors) * c.host_step_tensor_s.value;
   // Offload takes each gradient once more in hand: its norm, its conversion, its copy to the host.
   const double gradients = static_cast<double>(s.trainable_tensors) *
@@ -97,16 +67,20 @@ HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoeffici
   if (z.stage == 2) h.backward += gradients * c.host_gradient_hook_s.value;
   if (!zero3) return h;
 
-  const double modules = layer_is_leaf(run, s) ? 1 : static_cast<double>(s.modules_per_layer);
+  const bool leaf = layer_is_leaf(run, s);
+  const double modules = leaf ? 1 : static_cast<double>(s.modules_per_layer);
   const double module = c.host_zero3_module_s.value;
   double forward = (layers * modules + outer_modules) * module;
-  double backward = (layers * modules * (1 + recomputed) + outer_modules) * module;
+  double backward = (layers * modules + outer_modules) * c.host_zero3_module_backward_s.value + layers * modules * recomputed * module;
   if (run.world_size > 1) {
-    const double gather = gather_host_seconds(run, s, c);
-    forward += gather;
-    backward += gather * gathered_again(run, s);
+    const MicroStepGathers gathers = micro_step_gathers(run, s);
+    h.forward_gathers = gather_host_seconds(run, gathers.forward, leaf, c);
+    h.backward_gathers = gather_host_seconds(run, gathers.backward, leaf, c);
+    forward += h.forward_gathers;
+    backward += h.backward_gathers;
   }
-  backward += gradients * c.host_zero3_gradient_s.value;
+  const double buckets = tensor_batches(run.model, run.workload, true, 0, z.reduce_bucket_size).batches;
+  backward += gradients * c.host_zero3_gradient_s.value + buckets * c.host_zero3_bucket_s.value;
   h.forward += forward;
   h.backward += backward;
   h.zero3 = forward + backward;

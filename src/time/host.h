@@ -13,10 +13,9 @@ struct HostSeconds {
   double boundary_backward = 0;      // more in the backward of the last micro-step
   double step = 0;                   // of the optimizer step, at the boundary
   double zero3 = 0;                  // the part of forward and backward that stage 3's hooks and gathers take
+  double forward_gathers = 0, backward_gathers = 0;  // of that, the gathers
+  double forward_operators = 0, backward_operators = 0;  // kernels that one micro-step issues
 };
 HostSeconds host_seconds(const Run& run, const ModelShape& shape, const TimeCoefficients& c);
-
-// Share of the parameters that stage 3 gathers again for backward; the rest stayed gathered since forward.
-double gathered_again(const Run& run, const ModelShape& shape);
 
 }  // namespace zplan

@@ -8,8 +8,8 @@ namespace {
 
 // Bytes an element of nf4 dequantisation (bitsandbytes): half a byte read, two written, absmax besides.
 constexpr double dequantize_bytes = 2.7;
-// Bytes a score that eager attention moves: scale, mask, softmax in fp32, conversions; forward and backward.
-constexpr double eager_forward_bytes = 34, eager_backward_bytes = 48;
+// A score of eager attention: scale, mask (broadcast), softmax in fp32, conversions; forward and backward.
+constexpr Traffic eager_forward{24, 1}, eager_backward{48, 0};
 
 class Layer {
  public:
@@ -36,8 +36,8 @@ class Layer {
 
   KernelSeconds forward() const {
     return {linears_ + experts_ + adapters_ + eager_matmul_, attention_,
-            layer_forward_bytes(m_, w_, width_, wide_adapters_) * tokens_ / r_.memory_bytes_per_s + dequantize_ +
-                eager_scores_ * eager_forward_bytes / r_.memory_bytes_per_s};
+            r_.seconds(tokens_ * layer_forward_traffic(m_, w_, width_, wide_adapters_)) + dequantize_ +
+                r_.seconds(eager_scores_ * eager_forward)};
   }
 
   // Non-reentrant recomputation stops at the last tensor that backward needs: down_proj is not run again. ZeRO-3's
@@ -53,8 +53,8 @@ class Layer {
     const double products = w_.adapted() ? 1 : 2;  // a frozen weight needs only its input's gradient
     return {products * (linears_ + experts_) + 2 * (adapters_ + eager_matmul_),
             attention_ * 2.5 / r_.attention_backward,
-            layer_backward_bytes(m_, w_, width_, wide_adapters_) * tokens_ / r_.memory_bytes_per_s + dequantize_ +
-                eager_scores_ * eager_backward_bytes / r_.memory_bytes_per_s};
+            r_.seconds(tokens_ * layer_backward_traffic(m_, w_, width_, wide_adapters_)) + dequantize_ +
+                r_.seconds(eager_scores_ * eager_backward)};
   }
 
  private:
@@ -100,27 +100,32 @@ class Layer {
   double eager_matmul_ = 0, eager_scores_ = 0, dequantize_ = 0;
 };
 
-// Head and loss. Plain: logits in the model's type, converted to fp32, log-softmax over three reads and a write;
-// backward fills, two reads, writes and converts back. Fused (Liger): chunk by chunk, logits' gradient made in the
-// forward together with both products of backward, and the weight's gradient summed once a chunk.
+// Head and loss. Plain: logits in the model's type, widened to fp32, log-softmax over three reads and a write; backward
+// fills zeros, reads the gradient twice and the output once, writes, and narrows. Fused (Liger): chunk by chunk, logits'
+// gradient made in the forward together with both products of backward; the product that makes the weight's gradient
+// reads and writes the sum (addmm).
 void add_head(const Run& run, const GpuRates& r, MicroStepKernels& k) {
   const double n = static_cast<double>(run.tokens()), v = static_cast<double>(run.model.vocab);
   const double h = static_cast<double>(run.model.hidden);
-  const double w = static_cast<double>(width(run.ds.precision).count), bytes = n * v / r.memory_bytes_per_s;
+  const double w = static_cast<double>(width(run.ds.precision).count);
   const bool trains_weight = !run.workload.adapted();
   const double products = trains_weight ? 2 : 1;
+  if (run.workload.finetune == Finetune::Full) {  // the embedding's gradient: zeros, and a tied head's added to it
+    k.backward += {0, 0, r.seconds(v * h * Traffic{run.model.tied_embeddings ? 4 * w : w, 0})};
+  }
   if (!run.workload.kernels.fused_linear_cross_entropy) {
-    const double product = r.matmul_seconds(n, v, h, w), convert = w == 4 ? 0 : w + 4;
-    k.forward += {product, 0, (convert + 16) * bytes};
-    k.backward += {products * product, 0, (4 + 20 + convert) * bytes};
+    const double product = r.matmul_seconds(n, v, h, w);
+    const bool converts = w != 4;
+    k.forward += {product, 0, r.seconds(n * v * Traffic{16, converts ? 1.0 : 0.0})};
+    k.backward += {products * product, 0, r.seconds(n * v * Traffic{4 + 16 + (converts ? w + 4 : 0), 0})};
     return;
   }
   // Liger: chunk = next power of two of ceil(n / ceil(v / h)).
   const double wanted = std::ceil(n / std::ceil(v / h));
   const double chunk = static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(wanted)));
   const double chunks = std::ceil(n / chunk);
-  const double sums = trains_weight ? chunks * v * h * 4 * w / r.memory_bytes_per_s : 0;
-  k.forward += {(1 + products) * chunks * r.matmul_seconds(chunk, v, h, w), 0, 3 * w * bytes + sums};
+  const Traffic sums{trains_weight ? chunks * v * h * 2 * w : 0, 0};
+  k.forward += {(1 + products) * chunks * r.matmul_seconds(chunk, v, h, w), 0, r.seconds(n * v * Traffic{3 * w, 0} + sums)};
 }
 
 }  // namespace

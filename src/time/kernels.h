@@ -25,9 +25,8 @@ struct MicroStepKernels {
 };
 MicroStepKernels micro_step_kernels(const Run& run, const ModelShape& shape, const GpuRates& rates);
 
-// Bytes that element-wise kernels of one layer move a token, all reads and writes; the tables of
-// docs/time-model.md#element-wise-traffic.
-double layer_forward_bytes(const Model& model, const Workload& workload, double width, bool fp32_adapters);
-double layer_backward_bytes(const Model& model, const Workload& workload, double width, bool fp32_adapters);
+// What the element-wise kernels of one layer have to do a token; the table of docs/time-model.md#element-wise-kernels.
+Traffic layer_forward_traffic(const Model& model, const Workload& workload, double width, bool fp32_adapters);
+Traffic layer_backward_traffic(const Model& model, const Workload& workload, double width, bool fp32_adapters);
 
 }  // namespace zplan

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "time/host.h"
+#include "time/gathers.h"
 
 namespace zplan {
 namespace {
@@ -36,31 +36,38 @@ Links links(const Cluster& cluster, const TimeCoefficients& c) {
 // Hosts of eight GPUs have two sockets; one of up to four, or a cloud's share of the eight, has the memory of one.
 double sockets(const Node& node) { return node.gpus > 4 ? 2 : 1; }
 
-// A rank's threads, or its share of the host's memory bandwidth. Hosts with PCIe 5 slots have DDR5.
-Coefficient cpu_adam_per_s(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
+// What DeepSpeed's step passes through the host's memory for each parameter on the CPU: gradients scaled in place
+// (unscale_and_clip_grads), DeepSpeedCPUAdam, and the masters written in the model's type.
+double cpu_step_bytes(const Run& run) {
+  const double w = static_cast<double>(width(run.ds.precision).count);
+  return 8 + 28 + (4 + w);
+}
+
+// Bytes a second: a rank's threads, or its share of the host's memory. Hosts with PCIe 5 slots have DDR5.
+Coefficient cpu_bytes_per_s(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
   constexpr double pcie4_gb_per_s = 32;
   const bool ddr5 = cluster.node.gpu.pcie_gb_per_s > pcie4_gb_per_s;
-  const Coefficient node = ddr5 ? c.cpu_adam_node_ddr5_per_s : c.cpu_adam_node_per_s;
+  const Coefficient node = ddr5 ? c.cpu_memory_node_ddr5_gb_per_s : c.cpu_memory_node_gb_per_s;
   const double ranks = static_cast<double>(std::max<std::int64_t>(cluster.node.gpus, 1));
-  const double of_threads = cpu_threads(run, cluster) * c.cpu_adam_thread_per_s.value;
+  const double of_threads = cpu_threads(run, cluster) * c.cpu_memory_thread_gb_per_s.value;
   const double of_node = node.value / 2 * sockets(cluster.node) / ranks;
-  if (of_threads < of_node) return {of_threads, c.cpu_adam_thread_per_s.relative_error};
-  return {of_node, node.relative_error};
+  if (of_threads < of_node) return {giga * of_threads, c.cpu_memory_thread_gb_per_s.relative_error};
+  return {giga * of_node, node.relative_error};
 }
 
 }  // namespace
 
-double optimizer_bytes(const Run& run) {
+OptimizerTraffic optimizer_traffic(const Run& run) {
   const double w = static_cast<double>(width(run.ds.precision).count);
   const double adam = adam_bytes(run.workload.optimizer);
-  const double overflow = 2 * w /* amax and amin */, to_fp32 = w + 4, clip = 8, to_model = 4 + w;
+  const Traffic overflow{2 * w, 0} /* amax and amin */, clip{8, 0}, to_model{4 + w, 0}, widen{0, 1}, join{0, 1};
   if (run.ds.zero.stage == 0) {
-    if (run.ds.precision == Precision::Fp32) return adam + 4 + clip;
-    return adam + overflow + to_fp32 + 8 /* flattened */ + 4 /* norm */ + clip + to_model;
+    if (run.ds.precision == Precision::Fp32) return {adam, Traffic{4, 0} + clip};
+    return {adam, overflow + widen + join /* flattened */ + Traffic{4, 0} /* norm */ + clip + to_model};
   }
-  // Norm in double: converted (8 written) and read; slices joined, then to fp32. Stage 3 checks fp16 only.
+  // Norm in double: converted and read; slices joined, then to fp32. Stage 3 checks fp16 only.
   const bool checked = run.ds.zero.stage < 3 || run.ds.precision == Precision::Fp16;
-  return adam + (checked ? overflow : 0) + (w + 16) + 2 * w + to_fp32 + clip + to_model;
+  return {adam, (checked ? overflow : Traffic{}) + widen + Traffic{8, 0} + join + widen + clip + to_model};
 }
 
 double cpu_threads(const Run& run, const Cluster& cluster) {
@@ -71,7 +78,7 @@ double cpu_threads(const Run& run, const Cluster& cluster) {
 }
 
 double cpu_adam_error(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
-  return cpu_adam_per_s(run, cluster, c).relative_error;
+  return cpu_bytes_per_s(run, cluster, c).relative_error;
 }
 
 OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
@@ -93,10 +100,14 @@ OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const
   const bool offloaded = z.stage >= 1 && z.offload_optimizer.device != OffloadDevice::None;
   // Twin-flow keeps a share of the sub-groups on the GPU; only stage 3 reads the ratio.
   const double on_cpu = offloaded ? owned * (z.stage == 3 ? z.offload_optimizer.ratio : 1.0) : 0;
-  t.gpu = (owned - on_cpu) * optimizer_bytes(run) / rates.memory_bytes_per_s;
+  const OptimizerTraffic step = optimizer_traffic(run);
+  t.gpu = (owned - on_cpu) * (step.adam_bytes / rates.fused_adam_bytes_per_s + rates.seconds(step.around));
   if (on_cpu > 0) {
-    t.cpu = on_cpu / cpu_adam_per_s(run, cluster, c).value;
-    if (z.offload_param.device == OffloadDevice::None) t.copy_up = w * on_cpu / link.pcie;
+    t.cpu = on_cpu * cpu_step_bytes(run) / cpu_bytes_per_s(run, cluster, c).value;
+    // Stages 1 and 2 write the masters into pinned memory and copy that. Stage 3 copies to parameters on the GPU across types:
+    // torch converts into a fresh tensor of pageable memory first (ATen/native/cuda/Copy.cu, copy_requires_temporaries).
+    const double up = z.stage == 3 ? giga * c.pageable_copy_gb_per_s.value : link.pcie;
+    if (z.offload_param.device == OffloadDevice::None) t.copy_up = w * on_cpu / up;
     t.boundary_copies = 4 * on_cpu / link.pcie;
     // Stage 3 brings its accumulator up and down in every micro-step; stage 2 only when it accumulates.
     if (z.stage == 3) t.backward_copies += 2 * accumulated * on_cpu / link.pcie;
@@ -110,7 +121,8 @@ OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const
   }
   if (z.stage == 3 && z.offload_param.device != OffloadDevice::None) {
     const double partition = w * static_cast<double>(shape.elements) / parts;
-    const double again = gathered_again(run, shape);
+    const MicroStepGathers gathers = micro_step_gathers(run, shape);
+    const double again = gathers.forward.elements > 0 ? gathers.backward.elements / gathers.forward.elements : 0;
     t.forward_copies += partition / link.pcie;
     t.backward_copies += again * partition / link.pcie;
     if (z.offload_param.device == OffloadDevice::Nvme) {

@@ -22,8 +22,12 @@ struct OptimizerSeconds {
 OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
                                    const GpuRates& rates, const TimeCoefficients& c);
 
-// Bytes that one owned parameter moves through memory in the GPU step.
-double optimizer_bytes(const Run& run);
+// What one owned parameter costs the GPU's step: Adam's one kernel, and the kernels around it.
+struct OptimizerTraffic {
+  double adam_bytes = 0;
+  Traffic around;
+};
+OptimizerTraffic optimizer_traffic(const Run& run);
 // Threads that CPU Adam has on each rank: as told, else the node's cores shared out.
 double cpu_threads(const Run& run, const Cluster& cluster);
 

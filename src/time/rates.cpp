@@ -1,5 +1,7 @@
 #include "time/rates.h"
 
+#include <cmath>
+
 namespace zplan {
 namespace {
 
@@ -16,15 +18,27 @@ double peak_tflops(const Gpu& gpu, Precision precision) {
   return 0;
 }
 
-// Best square product: measured where the hardware file has it, else the usual share of the peak. fp16 and bf16
-// run on the same tensor cores, so the share found for one holds for the other.
-double best_tflops(const Gpu& gpu, Precision precision, const TimeCoefficients& c) {
+// Large products: those of training where the hardware file has them, else a share of the best square product, which is
+// measured or the usual share of the peak. fp16 and bf16 run on the same tensor cores, so that the share found for one
+// holds for the other.
+double matmul_tflops(const Gpu& gpu, Precision precision, const TimeCoefficients& c) {
   const double peak = peak_tflops(gpu, precision);
-  if (peak <= 0) return gpu.fp32_tflops * c.matmul_emulated_bf16.value;  // bf16 before Ampere: no tensor path
-  if (precision == Precision::Fp32 || !gpu.measured_bf16_matmul_tflops || gpu.bf16_tflops <= 0) {
-    return peak * c.matmul_attainable.value;
+  if (peak <= 0) return gpu.fp32_tflops * c.matmul_emulated_bf16.value * c.matmul_fraction.value;  // bf16 before Ampere: no tensor path
+  const bool measured = precision != Precision::Fp32 && gpu.bf16_tflops > 0;
+  if (measured && gpu.measured_bf16_training_matmul_tflops) {
+    return peak * *gpu.measured_bf16_training_matmul_tflops / gpu.bf16_tflops;
   }
-  return peak * *gpu.measured_bf16_matmul_tflops / gpu.bf16_tflops;
+  if (measured && gpu.measured_bf16_matmul_tflops) {
+    return peak * *gpu.measured_bf16_matmul_tflops / gpu.bf16_tflops * c.matmul_fraction.value;
+  }
+  return peak * c.matmul_attainable.value * c.matmul_fraction.value;
+}
+
+// Clocks a second of all SMs together, from the data sheet's fp32 rate: two flops a lane and clock; 64 lanes an SM on
+// Volta, Turing and A100, 128 on the others.
+double sm_clocks_per_s(const Gpu& gpu) {
+  const bool few_lanes = gpu.compute_capability == "8.0" || compute_capability_major(gpu) < 8;
+  return gpu.fp32_tflops * tera / (2 * (few_lanes ? 64 : 128));
 }
 
 struct AttentionRate {
@@ -60,12 +74,17 @@ int compute_capability_major(const Gpu& gpu) {
 GpuRates gpu_rates(const Gpu& gpu, Precision precision, Attention attention, const TimeCoefficients& c) {
   const AttentionRate attended = attention_rate(gpu, precision, attention, c);
   GpuRates r;
-  r.matmul_flops_per_s = best_tflops(gpu, precision, c) * c.matmul_fraction.value * tera;
+  const double speed = c.gpu_speed.value;
+  r.matmul_flops_per_s = matmul_tflops(gpu, precision, c) * speed * tera;
   r.matmul_launch_s = c.matmul_launch_s.value;
-  r.memory_bytes_per_s = gpu.memory_gb_per_s * c.memory_fraction.value * giga;
-  r.attention_flops_per_s = attended.tflops * tera;
+  r.memory_bytes_per_s = gpu.memory_gb_per_s * c.memory_fraction.value * speed * giga;
+  r.indexed_per_s = sm_clocks_per_s(gpu) * c.indexed_per_clock.value * speed;
+  r.fused_adam_bytes_per_s = gpu.memory_gb_per_s * c.fused_adam_fraction.value * speed * giga;
+  r.attention_flops_per_s = attended.tflops * speed * tera;
   r.attention_half_length = c.attention_half_length.value;
   r.attention_backward = c.attention_backward.value;
+  const bool known = gpu.measured_bf16_training_matmul_tflops && precision != Precision::Fp32;
+  r.matmul_error = std::hypot(c.gpu_speed.relative_error, known ? 0 : c.matmul_fraction.relative_error);
   r.attention_error = attended.relative_error;
   return r;
 }

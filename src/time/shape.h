@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "spec/model.h"
 #include "spec/workload.h"
@@ -42,5 +43,9 @@ struct TensorBatches {
 };
 TensorBatches tensor_batches(const Model& model, const Workload& workload, bool trainable_only, std::int64_t limit,
                              std::int64_t batch);
+
+// The elements of one layer's tensors, by the module that owns them (a linear's bias beside its weight), as forward calls
+// them; modules without tensors are left out.
+std::vector<std::vector<std::int64_t>> layer_modules(const Model& model, const Workload& workload);
 
 }  // namespace zplan

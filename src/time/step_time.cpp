@@ -11,9 +11,10 @@
 namespace zplan {
 namespace {
 
-// One phase: kernels, collectives with what their stream does besides, copies and the host, each with its own seconds.
+// One phase: kernels, collectives, copies and the host, each with its own seconds.
 struct Phase {
   double kernels = 0, communication = 0, copies = 0, nvme = 0, host = 0;
+  double exposed = 0;      // of the collectives: what comes after the last kernel
   bool overlapped = true;  // collectives and copies beside the kernels
 };
 
@@ -25,9 +26,11 @@ struct Won {
 // Streams run side by side but not for free: the longest decides, and a share of the others shows all the same
 // (first and last layer, and kernels that share memory and SMs). The host then races what the GPU has to do.
 double run_phase(const Phase& p, double times, double loss, StepTime& t, Won& won) {
+  const double exposed = p.overlapped ? p.exposed : 0, communication = p.communication - exposed;
   const double others = p.communication + p.copies + p.nvme;
-  const double longest = std::max({p.kernels, p.communication, p.copies, p.nvme});
-  const double device = p.overlapped ? longest + loss * (p.kernels + others - longest) : p.kernels + others;
+  const double hideable = p.kernels + communication + p.copies + p.nvme;
+  const double longest = std::max({p.kernels, communication, p.copies, p.nvme});
+  const double device = (p.overlapped ? longest + loss * (hideable - longest) : hideable) + exposed;
   const double seconds = std::max(p.host, device);
   const auto add = [&](TimePart part, double s) { t.parts[static_cast<std::size_t>(part)] += times * s; };
   if (others > 0) {
@@ -55,15 +58,19 @@ double run_phase(const Phase& p, double times, double loss, StepTime& t, Won& wo
 double relative_error_of(TimePart part, const Run& run, const Cluster& cluster, const GpuRates& rates,
                          const TimeCoefficients& c) {
   switch (part) {
-    case TimePart::Matmul: return c.matmul_fraction.relative_error;
+    case TimePart::Matmul: return rates.matmul_error;
     case TimePart::Attention: return rates.attention_error;
-    case TimePart::ElementWise:
-    case TimePart::Optimizer: return c.memory_fraction.relative_error;
-    case TimePart::Recompute: return std::max(c.matmul_fraction.relative_error, c.memory_fraction.relative_error / 2);
+    case TimePart::ElementWise: return std::hypot(c.memory_fraction.relative_error, c.indexed_per_clock.relative_error) / 2;
+    case TimePart::Optimizer: return c.fused_adam_fraction.relative_error;
+    case TimePart::Recompute: return std::max(rates.matmul_error, c.memory_fraction.relative_error / 2);
     case TimePart::Host:
       return run.ds.zero.stage == 3 ? c.host_zero3_module_s.relative_error : c.host_operator_s.relative_error;
     case TimePart::Communication: return std::hypot(c.nvlink_fraction.relative_error, c.overlap_loss.relative_error / 2);
-    case TimePart::Copies: return c.host_copy_gb_per_s.relative_error;
+    case TimePart::Copies: {
+      const auto& z = run.ds.zero;
+      const bool pageable = z.stage == 3 && z.offload_optimizer.device != OffloadDevice::None && z.offload_param.device == OffloadDevice::None;
+      return (pageable ? c.pageable_copy_gb_per_s : c.host_copy_gb_per_s).relative_error;
+    }
     case TimePart::CpuOptimizer: return cpu_adam_error(run, cluster, c);
     case TimePart::Nvme: return c.nvme_read_gb_per_s.relative_error;
   }
@@ -104,19 +111,22 @@ StepTime predict_step_time(const Run& run, const Cluster& cluster, const TimeCoe
   StepTime t;
   Won won;
   t.tokens_per_gpu = micro_steps * static_cast<double>(run.tokens());
-  const auto through_memory = [&rates](double bytes) { return bytes / rates.memory_bytes_per_s; };
-  const double into_buckets = through_memory(gradients.compute), last_into = through_memory(gradients.boundary_compute);
-  const double backward = kernels.backward.total() + kernels.recompute.total() + into_buckets;
+  const double into_buckets = rates.seconds({gradients.each, 0}), last_into = rates.seconds({gradients.boundary, 0});
+  const double forward_gaps = host.forward_operators * c.kernel_gap_s.value;
+  const double backward_gaps = host.backward_operators * c.kernel_gap_s.value;
+  const double forward = kernels.forward.total() + forward_gaps;
+  const double backward = kernels.backward.total() + kernels.recompute.total() + backward_gaps + into_buckets;
 
-  t.forward_s = run_phase({kernels.forward.total(), network.forward, optimizer.forward_copies, optimizer.forward_nvme,
-                           host.forward, network.overlapped},
+  t.forward_s = run_phase({forward, network.forward, optimizer.forward_copies, optimizer.forward_nvme, host.forward, 0,
+                           network.overlapped},
                           micro_steps, loss, t, won);
-  const Phase usual{backward, network.backward + through_memory(gradients.reduction), optimizer.backward_copies, optimizer.backward_nvme, host.backward,
-                    network.overlapped};
+  const Phase usual{backward, network.backward, optimizer.backward_copies, optimizer.backward_nvme, host.backward,
+                    network.backward_exposed, network.overlapped};
   if (micro_steps > 1) t.backward_s = run_phase(usual, micro_steps - 1, loss, t, won);
   Phase last = usual;
   last.kernels += last_into;
-  last.communication += network.boundary_backward + through_memory(gradients.boundary_reduction);
+  last.communication += network.boundary_backward;
+  last.exposed += network.boundary_exposed;
   last.copies += optimizer.boundary_copies;
   last.host += host.boundary_backward;
   last.overlapped = network.overlapped || network.boundary_overlapped;
@@ -127,7 +137,8 @@ StepTime predict_step_time(const Run& run, const Cluster& cluster, const TimeCoe
   add(TimePart::Matmul, micro_steps * (kernels.forward.matmul + kernels.backward.matmul));
   add(TimePart::Attention, micro_steps * (kernels.forward.attention + kernels.backward.attention));
   add(TimePart::ElementWise,
-      micro_steps * (kernels.forward.element_wise + kernels.backward.element_wise + into_buckets) + last_into);
+      micro_steps * (kernels.forward.element_wise + kernels.backward.element_wise + forward_gaps + backward_gaps + into_buckets) +
+          last_into);
   add(TimePart::Recompute, micro_steps * kernels.recompute.total());
 
   // The step: norms are waited for between launches, so that the host's time adds to the GPU's; then the gather.
@@ -160,10 +171,11 @@ Seconds step_time_lower_bound(const Run& run, const Cluster& cluster, const Time
   const HostSeconds host = host_seconds(run, shape, c);
   const OptimizerSeconds optimizer = optimizer_seconds(run, cluster, shape, rates, c);
   const double micro_steps = static_cast<double>(run.ds.gradient_accumulation_steps);
-  const double forward = std::max(k.forward.total(), host.forward);
+  // How often is gathered depends on every setting of stage 3, and not in one direction: a bound has none of it.
+  const double forward = std::max(k.forward.total(), host.forward - host.forward_gathers);
   const double kernels = k.recompute.total() + k.backward.total();
-  const double backward = std::max(kernels, host.backward);
-  const double last_backward = std::max(kernels, host.backward + host.boundary_backward);
+  const double backward = std::max(kernels, host.backward - host.backward_gathers);
+  const double last_backward = std::max(kernels, host.backward - host.backward_gathers + host.boundary_backward);
   return {micro_steps * forward + (micro_steps - 1) * backward + last_backward + host.step + optimizer.gpu + optimizer.cpu};
 }
 

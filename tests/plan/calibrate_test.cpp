@@ -21,11 +21,11 @@ struct Made {
   std::string name;
   double times = 1;  // of the prior
 };
-// A machine other than the priors': its host is slow, its memory fast.
+// A machine other than the priors': its host is slow, its GPU fast.
 const std::vector<Made> machine = {{"host_zero3_module", 1.4},
-                                   {"host_zero3_gradient", 0.6},
-                                   {"memory_fraction", 1.15},
-                                   {"cpu_adam_node_ddr5", 0.6},
+                                   {"host_zero3_bucket", 0.6},
+                                   {"gpu_speed", 1.15},
+                                   {"cpu_memory_node_ddr5", 0.6},
                                    {"host_step_tensor", 1.5}};
 
 Coefficient& named(TimeCoefficients& c, const std::string& name) {
@@ -82,7 +82,7 @@ TEST_CASE("calibration finds the machine that made the times", "[plan]") {
     CHECK(r.value.relative_error < r.prior.relative_error);
   }
   CHECK(c.mean_before > 0.06);
-  CHECK(c.mean_after < 0.03);
+  CHECK(c.mean_after < 0.035);  // the noise is 0.03
   CHECK(c.mean_left_out < 0.06);
   CHECK(c.coefficients.unexplained_share.value < 0.05);
 }
@@ -121,7 +121,7 @@ TEST_CASE("what no run depends on stays at its prior and names the run that woul
   REQUIRE(runs.size() >= 3);
   const TimeCalibration c = calibrate_time(groups(runs));
   for (const char* name :
-       {"host_zero3_module", "host_zero3_gather", "cpu_adam_thread", "nvme_read", "pcie_ring_fraction"}) {
+       {"host_zero3_module", "host_zero3_gather", "cpu_memory_thread", "nvme_read", "pcie_ring_fraction"}) {
     const auto& r = row(c.table, name);
     INFO(name);
     CHECK_FALSE(r.fitted);

@@ -32,7 +32,7 @@ TEST_CASE("rates of an H200 are read with their shapes", "[plan]") {
   CHECK(m.products.size() == 162);
   CHECK(m.attention.size() == 8);
   CHECK(m.attention.front().width == 32 * 128);
-  CHECK(m.streamed.size() == 21);
+  CHECK(m.element_wise.size() == 21);
   CHECK(m.layers.size() == 12);
   CHECK(*m.link_bytes_per_s == Approx(55.36e9).epsilon(0.001));
   CHECK_FALSE(m.all_links_bytes_per_s);
@@ -44,7 +44,8 @@ TEST_CASE("kernels alone are near what the priors say of them", "[plan]") {
       {"large products", 1.25},
       {"attention", 1.25},
       {"attention backward", 1.25},
-      {"element-wise kernels", 1.5},
+      {"kernels that stream", 1.25},
+      {"kernels that widen", 1.25},
       {"layers of few tokens", 1.5},
       {"layers, forward", 1.25},
       {"layers, backward", 1.25},
@@ -87,4 +88,19 @@ TEST_CASE("rates that make no sense are refused", "[plan]") {
   CHECK(read_rates(failed, "r.json", catalog()).products.empty());
   CHECK(is_rates(failed, "r.json"));
   CHECK_FALSE(is_rates("[1]", "r.json"));
+}
+
+TEST_CASE("the passes of the step on the CPU are read by threads, and near what the priors say of them", "[plan]") {
+  const std::string file = ZPLAN_SOURCE_DIR "/validate/results/cpu-optimizer-2xh200.json";
+  const MeasuredRates m = read_rates(DiskFiles().read(file), file, catalog());
+  REQUIRE(m.cpu_steps.size() == 4);  // 1, 4, 8 and 16 threads on each of two ranks
+  CHECK(m.cpu_steps[3].threads == 16);
+  CHECK(m.cpu_steps[3].passes_s == Approx(0.025 + 0.0886 + 0.0265).epsilon(0.01));
+  CHECK(m.cpu_steps[3].pageable_s == Approx(0.1125 - 0.0265).epsilon(0.01));
+  const auto all = measured_groups(m);
+  for (const char* name : {"CPU step, 4 threads a rank", "CPU step, 16 threads a rank", "pageable copies"}) {
+    const MeasuredGroup& g = group(all, "cpu-optimizer-2xh200.json: " + std::string(name));
+    INFO(name);
+    CHECK(std::abs(std::log(g.predict(TimeCoefficients{})[0] / g.seconds[0])) < std::log(1.5));
+  }
 }

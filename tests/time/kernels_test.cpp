@@ -12,15 +12,19 @@ MicroStepKernels kernels(const Run& r, const TimeCoefficients& c = {}) {
 }
 }  // namespace
 
-// Worked in docs/time-model.md#element-wise-traffic.
-TEST_CASE("element-wise bytes a token of one Qwen3-8B layer", "[time]") {
+// Worked in docs/time-model.md#element-wise-kernels.
+TEST_CASE("element-wise kernels of one Qwen3-8B layer, a token", "[time]") {
   const Model m = testing::model("qwen3-8b");
   Workload plain, fused;
   fused.kernels = {.fused_linear_cross_entropy = true, .rms_norm = true, .rope = true, .swiglu = true};
-  CHECK(layer_forward_bytes(m, plain, 2, false) == 753'664);
-  CHECK(layer_backward_bytes(m, plain, 2, false) == 2 * 4096 * 94 + 18 * 4096 + 5120 * (30 + 4 + 94) + 18 * 12288);
-  CHECK(layer_forward_bytes(m, fused, 2, false) == 2 * 4096 * 4 + 12 * 4096 + 5120 * (4 + 4) + 6 * 12288);
-  CHECK(layer_forward_bytes(m, plain, 4, false) > layer_forward_bytes(m, plain, 2, false));
+  const double h = 4096, qk = 4096 + 1024, f = 12'288;
+  CHECK(layer_forward_traffic(m, plain, 2, false) ==
+        Traffic{2 * h * 18 + 12 * h + qk * 14 + 10 * f, 2 * h * 3 + qk * (4 + 4.5)});
+  CHECK(layer_backward_traffic(m, plain, 2, false) ==
+        Traffic{2 * h * 76 + 18 * h + qk * (46 + 4) + 18 * f, 2 * h * 4 + qk * (10.5 + 5.5)});
+  CHECK(layer_forward_traffic(m, fused, 2, false) == Traffic{2 * h * 4 + 12 * h + qk * (4 + 4) + 6 * f, 0});
+  CHECK(layer_forward_traffic(m, plain, 4, false).bytes > layer_forward_traffic(m, plain, 2, false).bytes);
+  CHECK(layer_forward_traffic(m, plain, 4, false).indexed < layer_forward_traffic(m, plain, 2, false).indexed);  // no types change
 }
 
 TEST_CASE("flops of a Qwen3-8B micro-step at the large-shape rate", "[time]") {
@@ -29,7 +33,7 @@ TEST_CASE("flops of a Qwen3-8B micro-step at the large-shape rate", "[time]") {
   const Cluster machine = testing::cluster("h200-sxm-141gb", 2);
   const Run r = testing::run("qwen3-8b", machine, 2, 2);
   const auto k = kernels(r, ideal);
-  const double rate = 0.88 * 794.5e12, tokens = 4096;
+  const double rate = 787e12, tokens = 4096;
   const double layers = 36 * 192'937'984.0, head = 151'936 * 4096.0;  // weights that multiply every token
   CHECK(k.forward.matmul == Approx(2 * tokens * (layers + head) / rate));
   CHECK(k.backward.matmul == Approx(4 * tokens * (layers + head) / rate));

@@ -2,6 +2,7 @@
 #include "tests/catch.h"
 #include "tests/time/machines.h"
 #include "time/communication.h"
+#include "time/gathers.h"
 #include "time/host.h"
 #include "time/optimizer.h"
 
@@ -12,7 +13,11 @@ namespace {
 CommunicationSeconds communication(const Run& r, const Cluster& c) {
   return communication_seconds(r, c, model_shape(r.model, r.workload), {});
 }
-double again(const Run& r) { return gathered_again(r, model_shape(r.model, r.workload)); }
+double times_gathered(const Run& r) {
+  const ModelShape shape = model_shape(r.model, r.workload);
+  const MicroStepGathers g = micro_step_gathers(r, shape);
+  return (g.forward.elements + g.backward.elements) / static_cast<double>(shape.elements);
+}
 HostSeconds host(const Run& r) { return host_seconds(r, model_shape(r.model, r.workload), {}); }
 OptimizerSeconds optimizer(const Run& r, const Cluster& c) {
   return optimizer_seconds(r, c, model_shape(r.model, r.workload),
@@ -21,7 +26,7 @@ OptimizerSeconds optimizer(const Run& r, const Cluster& c) {
 }  // namespace
 
 // DeepSpeed 0.19.6's own coordinator, replayed with checkpointing: gathered elements a micro-step over all elements.
-TEST_CASE("share of the parameters that stage 3 gathers twice, Qwen3-8B", "[time]") {
+TEST_CASE("how often stage 3 gathers a parameter, Qwen3-8B", "[time]") {
   struct Row {
     const char* name;
     std::int64_t live, reuse, prefetch;
@@ -42,9 +47,9 @@ TEST_CASE("share of the parameters that stage 3 gathers twice, Qwen3-8B", "[time
     r.ds.zero.stage3_max_reuse_distance = row.reuse;
     r.ds.zero.stage3_prefetch_bucket_size = row.prefetch;
     INFO(row.name);
-    CHECK(1 + again(r) == Approx(row.expected).epsilon(0.015));
+    CHECK(times_gathered(r) == Approx(row.expected).epsilon(0.015));
   }
-  CHECK(again(testing::run("qwen3-0.6b", machine, 3, 1)) == 0);  // all of it stays gathered
+  CHECK(times_gathered(testing::run("qwen3-0.6b", machine, 3, 1)) == Approx(1).epsilon(0.01));  // all of it stays gathered
 }
 
 TEST_CASE("which collectives run when", "[time]") {
@@ -111,12 +116,12 @@ TEST_CASE("CPU Adam is bound by threads or by the host's memory, and by nothing 
   r.ds.zero.offload_optimizer.device = OffloadDevice::Cpu;
   const double owned = 8'190'735'360.0 / 8;
   r.cpu_threads = 16;
-  CHECK(optimizer(r, machine).cpu == Approx(owned / (3.8e9 / 8)));
+  CHECK(optimizer(r, machine).cpu == Approx(owned * 42 / (225e9 / 8)));
   r.cpu_threads = 1;  // torchrun's OMP_NUM_THREADS when nobody sets it
-  CHECK(optimizer(r, machine).cpu == Approx(owned / 1.9e8));
+  CHECK(optimizer(r, machine).cpu == Approx(owned * 42 / 15e9));
   const Cluster one_socket = cluster("h200-sxm-141gb", 2);  // two ranks measured 1.0e9 to 1.1e9 each
   r.cpu_threads = 16;
-  CHECK(optimizer(r, one_socket).cpu == Approx(owned / (3.8e9 / 2 / 2)));
+  CHECK(optimizer(r, one_socket).cpu == Approx(owned * 42 / (225e9 / 2 / 2)));
   CHECK(optimizer(r, machine).gpu == 0);
   CHECK(optimizer(r, machine).copy_up > 0);
   r.ds.zero.offload_param.device = OffloadDevice::Cpu;

@@ -1,5 +1,5 @@
 // tests/truth/grid.jsonl: runs that validate/deepspeed/grid.sh planned, over NCCL on two H200 and with one of the ranks
-// played alone; tests/truth/plans.jsonl: plans of the main job under the limit of the card they are for.
+// played alone; grid_again.jsonl: those over NCCL on another machine of the kind; tests/truth/plans.jsonl: plans of the main job under the limit of the card they are for.
 #include <cstdio>
 #include <map>
 
@@ -34,9 +34,9 @@ const std::vector<Measured>& measured(const std::string& file) {
   return all;
 }
 
-std::vector<const Measured*> over_nccl() {
+std::vector<const Measured*> over_nccl(const std::string& file = "grid.jsonl") {
   std::vector<const Measured*> real;
-  for (const auto& m : measured("grid.jsonl")) {
+  for (const auto& m : measured(file)) {
     if (m.record.ranks == Record::Ranks::Nccl) real.push_back(&m);
   }
   return real;
@@ -77,7 +77,9 @@ TEST_CASE("runs that nobody tuned to: memory, outcomes and step time as predicte
                                          {Quantity::HostPinned, 0.001, 0.001}};
   for (const std::string file : {"grid.jsonl", "grid_again.jsonl", "plans.jsonl"}) {
     std::vector<Tolerance> tolerances = memory;
+    // Two machines of one kind: their hosts are up to 1.8 times apart, and the priors stand between them.
     if (file == "grid.jsonl") tolerances.push_back({Quantity::StepSeconds, 0.10, {}});
+    if (file == "grid_again.jsonl") tolerances.push_back({Quantity::StepSeconds, 0.15, {}});
     if (file == "plans.jsonl") tolerances.push_back({Quantity::HostPeak, 0.05, 0.05});
     std::vector<Comparison> runs;
     for (const auto& m : measured(file)) runs.push_back(m.compared);
@@ -128,30 +130,54 @@ TEST_CASE("a rank alone allocates what it does among real ranks, in every phase"
   CHECK(beyond <= 1);
 }
 
-TEST_CASE("calibrated with the runs of one model, the step times of other models are right to 5 %", "[truth]") {
-  std::vector<Record> one;
-  std::vector<const Measured*> others;
-  for (const Measured* m : over_nccl()) {
-    if (m->record.run.model.name == "Qwen3-1.7B") {
-      one.push_back(m->record);
-    } else {
-      others.push_back(m);
+TEST_CASE("where the GPU decides, step times are right to 3 % without calibration, on both machines", "[truth]") {
+  for (const std::string file : {"grid.jsonl", "grid_again.jsonl"}) {
+    double apart = 0;
+    int runs = 0;
+    for (const Measured* m : over_nccl(file)) {
+      const auto& ds = m->record.run.ds;
+      if (ds.zero.stage == 3 || ds.train_micro_batch_size_per_gpu < 2 || ds.zero.offload_optimizer.device != OffloadDevice::None) continue;
+      const double error = m->compared.time->total().count / seconds(*m) - 1;
+      INFO(m->record.id << " " << error);
+      CHECK(std::abs(error) < 0.08);
+      apart += std::abs(error);
+      ++runs;
     }
+    std::printf("%s: %d runs that the GPU decides, step time %.1f %% off from the priors\n", file.c_str(), runs, 100 * apart / runs);
+    CHECK(runs == 14);
+    CHECK(apart / runs < 0.03);
   }
-  std::vector<MeasuredGroup> groups;
-  for (const auto& t : timed_runs(one).runs) groups.push_back(measured_group(t));
-  const TimeCalibration calibrated = calibrate_time(groups);
-  double before = 0, after = 0;
-  for (const Measured* m : others) {
-    const auto& r = m->record;
-    before += std::abs(m->compared.time->total().count / seconds(*m) - 1);
-    after += std::abs(predict_step_time(r.run, *r.machine, calibrated.coefficients).total().count / seconds(*m) - 1);
+}
+
+TEST_CASE("calibrated on its machine a step time is right to 5 %: of runs left out, and of other models", "[truth]") {
+  for (const std::string file : {"grid.jsonl", "grid_again.jsonl"}) {
+    std::vector<Record> one, all;
+    std::vector<const Measured*> others;
+    for (const Measured* m : over_nccl(file)) {
+      all.push_back(m->record);
+      if (m->record.run.model.name == "Qwen3-1.7B") {
+        one.push_back(m->record);
+      } else {
+        others.push_back(m);
+      }
+    }
+    const auto calibrated_with = [](const std::vector<Record>& records) {
+      std::vector<MeasuredGroup> groups;
+      for (const auto& t : timed_runs(records).runs) groups.push_back(measured_group(t));
+      return calibrate_time(groups);
+    };
+    const TimeCalibration whole = calibrated_with(all), calibrated = calibrated_with(one);
+    double after = 0;
+    for (const Measured* m : others) {
+      const auto& r = m->record;
+      after += std::abs(predict_step_time(r.run, *r.machine, calibrated.coefficients).total().count / seconds(*m) - 1);
+    }
+    const double runs = static_cast<double>(others.size());
+    std::printf("%s: %.1f %% before, %.1f %% of each of %zu runs left out; calibrated with %zu runs of Qwen3-1.7B, %zu of other models %.1f %%\n",
+                file.c_str(), 100 * whole.mean_before, 100 * whole.mean_left_out, all.size(), one.size(), others.size(), 100 * after / runs);
+    CHECK(whole.mean_left_out < 0.052);
+    CHECK(after / runs < 0.05);
   }
-  const double runs = static_cast<double>(others.size());
-  std::printf("calibrated with %zu runs of Qwen3-1.7B, %zu of other models: %.1f %% before, %.1f %% after\n", one.size(),
-              others.size(), 100 * before / runs, 100 * after / runs);
-  CHECK(before / runs < 0.10);
-  CHECK(after / runs < 0.05);
 }
 
 TEST_CASE("the plan for the grid's job is among the fastest that were measured", "[truth]") {
@@ -182,9 +208,9 @@ TEST_CASE("the plan for the grid's job is among the fastest that were measured",
               job.size(), chosen, best["name"].get<std::string>().c_str(), fastest, tau);
   CHECK(chosen > 0);  // it was measured
   CHECK(chosen < 1.05 * fastest);
-  // Allowed Liger, zplan still chooses that plan: its prediction for the fused loss is a tie, and packages break ties.
+  // Allowed Liger, zplan plans 8 x 1 without it, which the grid lacks: 1.5 % from the fused loss, a tie that packages break.
   std::printf("with Liger's fused loss: %.3f s, the chosen plan %.1f %% slower\n", with_packages,
               100 * (chosen / with_packages - 1));
   CHECK(chosen < 1.07 * with_packages);
-  CHECK(tau > 0.75);
+  CHECK(tau > 0.85);
 }
