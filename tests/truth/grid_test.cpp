@@ -77,7 +77,7 @@ TEST_CASE("runs that nobody tuned to: memory, outcomes and step time as predicte
                                          {Quantity::HostPinned, 0.001, 0.001}};
   for (const std::string file : {"grid.jsonl", "grid_again.jsonl", "plans.jsonl"}) {
     std::vector<Tolerance> tolerances = memory;
-    // Two machines of one kind: their hosts are up to 1.8 times apart, and the priors stand between them.
+    // Two machines of one kind: their hosts are up to 1.7 times apart, and the priors stand between them.
     if (file == "grid.jsonl") tolerances.push_back({Quantity::StepSeconds, 0.10, {}});
     if (file == "grid_again.jsonl") tolerances.push_back({Quantity::StepSeconds, 0.15, {}});
     if (file == "plans.jsonl") tolerances.push_back({Quantity::HostPeak, 0.05, 0.05});
