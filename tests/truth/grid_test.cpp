@@ -1,5 +1,6 @@
 // tests/truth/grid.jsonl: runs that validate/deepspeed/grid.sh planned, over NCCL on two H200 and with one of the ranks
 // played alone; grid_again.jsonl: those over NCCL on another machine of the kind; tests/truth/plans.jsonl: plans of the main job under the limit of the card they are for.
+#include <cmath>
 #include <cstdio>
 #include <map>
 
@@ -146,6 +147,25 @@ TEST_CASE("where the GPU decides, step times are right to 3 % without calibratio
     std::printf("%s: %d runs that the GPU decides, step time %.1f %% off from the priors\n", file.c_str(), runs, 100 * apart / runs);
     CHECK(runs == 14);
     CHECK(apart / runs < 0.03);
+  }
+}
+
+TEST_CASE("the stated error of a step time is what the two machines show", "[truth]") {
+  for (const std::string file : {"grid.jsonl", "grid_again.jsonl"}) {
+    double squares = 0;
+    int runs = 0;
+    for (const Measured* m : over_nccl(file)) {
+      if (m->record.run.ds.zero.stage < 3) continue;
+      const double in_errors = std::log(m->compared.time->total().count / seconds(*m)) / m->compared.time->relative_error;
+      INFO(m->record.id << " " << in_errors);
+      CHECK(std::abs(in_errors) < 2);
+      squares += in_errors * in_errors;
+      ++runs;
+    }
+    const double rms = std::sqrt(squares / runs);
+    std::printf("%s: %d runs of stage 3 are off by %.2f of their stated errors in the root mean square\n", file.c_str(), runs, rms);
+    CHECK(rms > 0.5);  // neither timid
+    CHECK(rms < 1.3);  // nor boastful
   }
 }
 
