@@ -1,30 +1,14 @@
 #include "step/full_precision.h"
 
 #include <cctype>
-#include <sstream>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "spec/run.h"
+#include "step/row_text.h"
 
 namespace zplan {
 namespace {
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
-}
-
-// A block's name among those a row frees; without `to` it is not freed there.
-void rename_freed(std::string& frees, std::string_view from, std::string_view to = "") {
-  std::istringstream words(frees);
-  std::string out, word;
-  while (words >> word) {
-    if (word == from) word = to;
-    if (!word.empty()) out += (out.empty() ? "" : " ") + word;
-  }
-  frees = out;
-}
 
 // `=2NH` is a tensor of the model's dtype.
 void widen(std::string& allocates) {

@@ -1,12 +1,14 @@
 #include "step/layer_tables.h"
 
 #include <array>
-#include <cctype>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "step/full_precision.h"
+#include "step/row_text.h"
+#include "step/full_precision.h"
+#include "step/row_text.h"
 #include "step/tables/all.h"
 
 namespace zplan {
@@ -73,20 +75,6 @@ TableRows with_dropout(TableRows rows) {
   return rows;
 }
 
-void erase_name(std::string& cell, const std::string& name) {
-  const auto at = cell.rfind(name);
-  if (at != std::string::npos) cell.erase(at, name.size());
-}
-
-void replace_word(std::string& cell, const std::string& from, const std::string& to) {
-  const auto inside = [&](std::size_t at) {
-    return at < cell.size() && (std::isalnum(static_cast<unsigned char>(cell[at])) != 0 || cell[at] == '.');
-  };
-  for (std::size_t at = 0; (at = cell.find(from, at)) != std::string::npos; at += to.size()) {
-    if ((at == 0 || !inside(at - 1)) && !inside(at + from.size())) cell.replace(at, from.size(), to);
-  }
-}
-
 // o_proj alone holds the output of eager attention, which goes with its saved input; the fused kernels hold theirs.
 void give_back_output(TableRow& o_proj) {
   const auto adapter = o_proj.allocates.find("out=do}");
@@ -119,8 +107,8 @@ TableRows frozen_experts(const TableRows& rows) {
   for (TableRow row : rows) {
     if (row.allocates.rfind("dW", 0) == 0) continue;  // of one stack
     if (row.step == "down" && row.frees.find("mu") == std::string::npos) row.frees += " mu";
-    if (row.step == "down 2") erase_name(row.frees, " mu");
-    if (row.step == "gate_up 2") erase_name(row.frees, " xg");
+    if (row.step == "down 2") erase_last(row.frees, " mu");
+    if (row.step == "gate_up 2") erase_last(row.frees, " xg");
     if (row.step == "router" && row.allocates.find("dWr") != std::string::npos) row.allocates = "dyr=2NH", row.frees = "dlg dyr";
     const auto locals = row.frees.find("sv ");  // the function returns
     if (locals != std::string::npos && row.frees.find(" xg ") == std::string::npos) {
@@ -237,7 +225,7 @@ TableRows LayerTables::recompute() const {
     std::string end = zero3_ ? (fp32_adapters_ ? "Z4" : quantized ? "Q8" : "Z2") : quantized ? "QT" : "GT";
     if (dropout_) end[0] = lower(end[0]);
     auto stop = book_.rows(end);
-    if (h1.empty()) erase_name(stop.back().frees, "h1");
+    if (h1.empty()) erase_last(stop.back().frees, "h1");
     return append(rows_until(rows, "mul"), stop);
   }
   // zero/linear.py saves its tensors after its matmul: down runs, then its output and h1 are dropped.
@@ -321,8 +309,8 @@ TableRows LayerTables::region(TableRows rows) const {
 
 TableRows LayerTables::without_grad(TableRows rows) {
   for (auto& row : rows) {
-    if (row.allocates.find(" lse=4Nh") != std::string::npos) erase_name(row.allocates, " lse=4Nh"), erase_name(row.frees, " lse");
-    if (row.step == "renorm") erase_name(row.allocates, " tc=4Nk"), erase_name(row.frees, "tc ");
+    if (row.allocates.find(" lse=4Nh") != std::string::npos) erase_last(row.allocates, " lse=4Nh"), erase_last(row.frees, " lse");
+    if (row.step == "renorm") erase_last(row.allocates, " tc=4Nk"), erase_last(row.frees, "tc ");
   }
   return rows;
 }

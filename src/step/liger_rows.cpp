@@ -1,10 +1,10 @@
 #include "step/liger_rows.h"
 
-#include <cctype>
 #include <string>
 #include <utility>
 
 #include "step/layer_tables.h"
+#include "step/row_text.h"
 #include "step/tables/all.h"
 
 namespace zplan {
@@ -17,14 +17,7 @@ bool input_without_gradient(const Run& run, bool first) {
 
 // An adapted linear's output is y, the sum of its base and its adapter.
 void name_adapted(std::string& cell) {
-  const auto inside = [&](std::size_t at) {
-    return at < cell.size() && (std::isalnum(static_cast<unsigned char>(cell[at])) != 0 || cell[at] == '.');
-  };
-  for (const std::string name : {"q", "k", "gt", "u", "d"}) {
-    for (std::size_t at = 0; (at = cell.find(name, at)) != std::string::npos; at += name.size()) {
-      if ((at == 0 || !inside(at - 1)) && !inside(at + name.size())) cell.insert(at + name.size(), ".y");
-    }
-  }
+  for (const std::string name : {"q", "k", "gt", "u", "d"}) replace_word(cell, name, name + ".y");
 }
 
 TableRows patched(TableRows rows, const Run& run, const char* name) {
