@@ -43,7 +43,7 @@ void bound(benchmark::State& state) {
   std::int64_t i = 0;
   for (auto _ : state) {
     grid.set(i, strategy);
-    benchmark::DoNotOptimize(memory_bound(s, q.base.model, strategy.workload, strategy.ds).peak());
+    benchmark::DoNotOptimize(memory_bound(s, q.base.model, strategy.workload, strategy.ds, q.base.versions.switches).peak());
     i = (i + 1) % grid.size();
   }
   state.SetItemsProcessed(state.iterations());
