@@ -53,10 +53,10 @@ double expert_bytes(const Model& m, double width) {
   return k * width * (9 * h + 9 * i) + 16 * static_cast<double>(e.count);
 }
 
-Traffic layer(const Model& m, const Workload& w, double width, bool fp32_adapters, Traffic BothWays::*direction) {
+Traffic layer(const Model& m, const Workload& w, double width, bool fp32_adapters, bool trainable, Traffic BothWays::*direction) {
   const double h = static_cast<double>(m.hidden), f = static_cast<double>(m.intermediate);
   const double qk = static_cast<double>(m.attention_width() + m.kv_width());
-  const bool backward = direction == &BothWays::backward, trainable = !w.adapted();
+  const bool backward = direction == &BothWays::backward;
   Traffic t = 2 * h * (norm(w, width, false, trainable).*direction);
   // Sums: forward the two residuals; backward theirs, of the gradients of inputs used twice or thrice (gate and up, then q,
   // k and v), and what reaches the running gradient, which norm() counts.
@@ -86,11 +86,11 @@ Traffic layer(const Model& m, const Workload& w, double width, bool fp32_adapter
 }  // namespace
 
 Traffic layer_forward_traffic(const Model& m, const Workload& w, double width, bool fp32_adapters) {
-  return layer(m, w, width, fp32_adapters, &BothWays::forward);
+  return layer(m, w, width, fp32_adapters, false, &BothWays::forward);
 }
 
-Traffic layer_backward_traffic(const Model& m, const Workload& w, double width, bool fp32_adapters) {
-  return layer(m, w, width, fp32_adapters, &BothWays::backward);
+Traffic layer_backward_traffic(const Model& m, const Workload& w, double width, bool fp32_adapters, bool trains) {
+  return layer(m, w, width, fp32_adapters, trains, &BothWays::backward);
 }
 
 }  // namespace zplan

@@ -24,19 +24,25 @@ struct Hook {
   std::int32_t module = 0;
   bool fetches = true;
   bool backward = false;  // counted as backward: of it, or of the recomputation within it
+  // A release of backward that also lets go of what the recomputation before it fetched and does not train, from this
+  // module to the one before `frozen_end` (update_recompute_parameters).
+  std::int32_t frozen_begin = 0, frozen_end = 0;
 };
 
 // The coordinator's decisions, without memory: step/coordinator.h holds the same with every block.
 class Replay {
  public:
-  // modules: the elements of each one's own parameters.
-  Replay(const Limits& limits, const std::vector<std::vector<std::int64_t>>& modules, std::vector<Hook> hooks)
+  struct Module {
+    std::vector<std::int64_t> elements;  // of its own parameters
+    std::vector<bool> trains;
+  };
+  Replay(const Limits& limits, const std::vector<Module>& modules, std::vector<Hook> hooks)
       : limits_(limits), hooks_(std::move(hooks)) {
     for (const auto& module : modules) {
       auto& own = parameters_.emplace_back();
-      for (const auto elements : module) {
+      for (std::size_t i = 0; i < module.elements.size(); ++i) {
         own.push_back(static_cast<std::int32_t>(state_.size()));
-        state_.push_back({elements, elements <= limits.persistent});
+        state_.push_back({module.elements[i], module.elements[i] <= limits.persistent, module.trains[i]});
       }
     }
   }
@@ -58,7 +64,7 @@ class Replay {
  private:
   struct State {
     std::int64_t elements = 0;
-    bool persistent = false, available = false;
+    bool persistent = false, trains = true, available = false;
     std::int64_t fetched_for = never;  // most_recent_step_id_param_fetched_for
     std::vector<std::int64_t> uses{};  // steps of the trace
   };
@@ -99,6 +105,7 @@ class Replay {
         ++step_;
       } else {
         release(traced ? decision(i, own) : own);
+        for (auto m = h.frozen_begin; m < h.frozen_end; ++m) release_frozen(parameters_[static_cast<std::size_t>(m)]);
       }
     }
     return counted;
@@ -163,6 +170,11 @@ class Replay {
       s.available = false;
     }
   }
+  void release_frozen(const std::vector<std::int32_t>& parameters) {
+    for (const auto p : parameters) {
+      if (!at(p).trains && !at(p).persistent) release({p});
+    }
+  }
   std::int64_t passed(std::int64_t step) const { return passed_[static_cast<std::size_t>(step)]; }
 
   Limits limits_;
@@ -186,19 +198,23 @@ MicroStepGathers replayed(const Run& run, const ModelShape& shape) {
       layer_is_leaf(run, shape) ? 1 : std::max<std::size_t>(static_cast<std::size_t>(shape.modules_per_layer), owners.size()));
 
   // Module 0 is the embedding, then the layers' modules, the last norm and the head.
-  std::vector<std::vector<std::int64_t>> modules = {{shape.embedding_elements}};
+  const bool full = run.workload.finetune == Finetune::Full, adapted = run.workload.adapted();
+  const auto first_trained = layers - static_cast<std::int32_t>(shape.trained_layers);
   const auto module_of = [&](std::int32_t layer, std::int32_t at) { return 1 + layer * per_layer + at; };
-  modules.resize(static_cast<std::size_t>(module_of(layers, 0)));
+  std::vector<Replay::Module> modules(static_cast<std::size_t>(module_of(layers, 0)));
+  modules.front() = {{shape.embedding_elements}, {full}};
   for (std::int32_t layer = 0; layer < layers; ++layer) {
     for (std::size_t i = 0; i < owners.size(); ++i) {
       const auto at = static_cast<std::int32_t>((2 * i + 1) * static_cast<std::size_t>(per_layer) / (2 * owners.size()));
       auto& module = modules[static_cast<std::size_t>(module_of(layer, at))];
-      module.insert(module.end(), owners[i].begin(), owners[i].end());
+      const bool trains = adapted ? owners[i].adapter : layer >= first_trained;
+      module.elements.insert(module.elements.end(), owners[i].elements.begin(), owners[i].elements.end());
+      module.trains.insert(module.trains.end(), owners[i].elements.size(), trains);
     }
   }
   const auto norm = static_cast<std::int32_t>(modules.size()), head = norm + 1;
-  modules.push_back({run.model.hidden});
-  modules.push_back(run.model.tied_embeddings ? std::vector<std::int64_t>{} : std::vector{shape.head_elements});
+  modules.push_back({{run.model.hidden}, {!adapted}});
+  modules.push_back(run.model.tied_embeddings ? Replay::Module{} : Replay::Module{{shape.head_elements}, {!adapted}});
 
   std::vector<Hook> hooks;
   const auto call = [&](std::int32_t module, bool backward) {
@@ -212,11 +228,19 @@ MicroStepGathers replayed(const Run& run, const ModelShape& shape) {
   for (std::int32_t layer = 0; layer < layers; ++layer) forward(layer, false);
   for (const auto module : {norm, head}) call(module, false);
   for (const auto module : {head, norm}) call(module, true);
-  for (std::int32_t layer = layers - 1; layer >= layers - static_cast<std::int32_t>(shape.trained_layers); --layer) {
-    if (run.workload.recompute.at(layer)) forward(layer, true);
-    for (std::int32_t at = per_layer - 1; at >= 0; --at) call(module_of(layer, at), true);
+  for (std::int32_t layer = layers - 1; layer >= layers - static_cast<std::int32_t>(shape.backward_layers); --layer) {
+    const bool again = run.workload.recompute.at(layer);
+    if (again) forward(layer, true);
+    for (std::int32_t at = per_layer - 1; at >= 0; --at) {
+      call(module_of(layer, at), true);
+      // The module whose backward asked for the recomputation is the layer's last.
+      if (again && at == per_layer - 1 && run.versions.switches.recompute_frozen_release) {
+        hooks.back().frozen_begin = module_of(layer, 0);
+        hooks.back().frozen_end = module_of(layer, per_layer);
+      }
+    }
   }
-  if (run.workload.finetune == Finetune::Full) call(0, true);
+  if (full) call(0, true);
 
   Replay replay({z.stage3_prefetch_bucket_size, z.stage3_max_live_parameters, z.stage3_max_reuse_distance,
                  z.stage3_param_persistence_threshold, z.stage3_allgather_sequential},
@@ -234,11 +258,12 @@ bool layer_is_leaf(const Run& run, const ModelShape& s) {
 
 MicroStepGathers micro_step_gathers(const Run& run, const ModelShape& shape) {
   // All that replayed() reads.
-  using Key = std::array<std::int64_t, 19>;
+  using Key = std::array<std::int64_t, 21>;
   const auto& z = run.ds.zero;
   const Key key = {z.stage3_prefetch_bucket_size, z.stage3_max_live_parameters, z.stage3_max_reuse_distance,
                    z.stage3_allgather_sequential, z.stage3_param_persistence_threshold, layer_is_leaf(run, shape),
-                   shape.layers, shape.trained_layers, shape.layer_elements, shape.modules_per_layer,
+                   shape.layers, shape.trained_layers, shape.backward_layers, run.versions.switches.recompute_frozen_release,
+                   shape.layer_elements, shape.modules_per_layer,
                    shape.embedding_elements, run.model.hidden, run.model.intermediate, run.model.kv_width(),
                    run.workload.lora_rank, run.workload.recompute.every, run.ds.gradient_accumulation_steps > 1,
                    run.model.tied_embeddings, static_cast<std::int64_t>(run.workload.finetune)};

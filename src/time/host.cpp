@@ -48,13 +48,13 @@ double gather_host_seconds(const Run& run, const Gathers& g, bool leaf, const Ti
 HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoefficients& c) {
   const auto& z = run.ds.zero;
   const bool zero3 = z.stage == 3;
-  const double layers = static_cast<double>(s.layers), trained = static_cast<double>(s.trained_layers);
+  const double layers = static_cast<double>(s.layers), backward_layers = static_cast<double>(s.backward_layers);
   const double recomputed = run.workload.recompute.any() ? 1.0 / static_cast<double>(run.workload.recompute.every) : 0;
   const double forward_ops = forward_operators(run.model, run.workload, s, zero3);
   const double operators = c.host_operator_s.value;
   HostSeconds h;
   h.forward_operators = layers * forward_ops + outer_forward_operators;
-  h.backward_operators = trained * (backward_operators(run.model, run.workload, s, zero3) + recomputed * forward_ops) +
+  h.backward_operators = backward_layers * (backward_operators(run.model, run.workload, s, zero3) + recomputed * forward_ops) +
                          outer_backward_operators;
   h.forward = h.forward_operators * operators;
   h.backward = h.backward_operators * operators;
@@ -71,7 +71,7 @@ HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoeffici
   const double modules = leaf ? 1 : static_cast<double>(s.modules_per_layer);
   const double module = c.host_zero3_module_s.value;
   double forward = (layers * modules + outer_modules) * module;
-  double backward = (layers * modules + outer_modules) * c.host_zero3_module_backward_s.value + layers * modules * recomputed * module;
+  double backward = (backward_layers * modules + outer_modules) * c.host_zero3_module_backward_s.value + layers * modules * recomputed * module;
   if (run.world_size > 1) {
     const MicroStepGathers gathers = micro_step_gathers(run, s);
     h.forward_gathers = gather_host_seconds(run, gathers.forward, leaf, c);

@@ -49,11 +49,11 @@ class Layer {
     return k;
   }
 
-  KernelSeconds backward() const {
-    const double products = w_.adapted() ? 1 : 2;  // a frozen weight needs only its input's gradient
+  KernelSeconds backward(bool trains) const {
+    const double products = trains ? 2 : 1;  // a frozen weight needs only its input's gradient
     return {products * (linears_ + experts_) + 2 * (adapters_ + eager_matmul_),
             attention_ * 2.5 / r_.attention_backward,
-            r_.seconds(tokens_ * layer_backward_traffic(m_, w_, width_, wide_adapters_)) + dequantize_ +
+            r_.seconds(tokens_ * layer_backward_traffic(m_, w_, width_, wide_adapters_, trains)) + dequantize_ +
                 r_.seconds(eager_scores_ * eager_backward)};
   }
 
@@ -134,12 +134,11 @@ MicroStepKernels micro_step_kernels(const Run& run, const ModelShape& shape, con
   const Layer layer(run, shape, rates);
   MicroStepKernels k;
   k.forward = static_cast<double>(shape.layers) * layer.forward();
-  k.backward = static_cast<double>(shape.trained_layers) * layer.backward();
+  k.backward = static_cast<double>(shape.trained_layers) * layer.backward(!run.workload.adapted());
+  k.backward += static_cast<double>(shape.backward_layers - shape.trained_layers) * layer.backward(false);
   if (run.workload.recompute.any()) {
-    // Layers 0, n, 2n, ... are checkpointed; the frozen first layers are in no graph and are not run again.
-    const auto every = run.workload.recompute.every;
-    const auto all = ceil_div(shape.layers, every), frozen = ceil_div(shape.layers - shape.trained_layers, every);
-    k.recompute = static_cast<double>(all - frozen) * layer.recompute();
+    // Layers 0, n, 2n, ... are checkpointed, frozen ones with them.
+    k.recompute = static_cast<double>(ceil_div(shape.layers, run.workload.recompute.every)) * layer.recompute();
   }
   add_head(run, rates, k);
   return k;

@@ -27,6 +27,6 @@ MicroStepKernels micro_step_kernels(const Run& run, const ModelShape& shape, con
 
 // What the element-wise kernels of one layer have to do a token; the table of docs/time-model.md#element-wise-kernels.
 Traffic layer_forward_traffic(const Model& model, const Workload& workload, double width, bool fp32_adapters);
-Traffic layer_backward_traffic(const Model& model, const Workload& workload, double width, bool fp32_adapters);
+Traffic layer_backward_traffic(const Model& model, const Workload& workload, double width, bool fp32_adapters, bool trains);
 
 }  // namespace zplan

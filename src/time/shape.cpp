@@ -55,6 +55,7 @@ ModelShape model_shape(const Model& m, const Workload& w) {
   ModelShape s;
   s.layers = m.layers;
   s.trained_layers = m.layers - frozen_layers(m, w);
+  s.backward_layers = w.recompute.any() ? m.layers : s.trained_layers;
   s.head_elements = s.embedding_elements = m.vocab * m.hidden;
   // decoder layer, attention, MLP, activation, two norms; then the linears, the q and k norms and adapters
   // (PEFT wraps a linear in lora.Linear: base, dropout, A and B are called besides it).
@@ -82,25 +83,25 @@ ModelShape model_shape(const Model& m, const Workload& w) {
   return s;
 }
 
-std::vector<std::vector<std::int64_t>> layer_modules(const Model& m, const Workload& w) {
-  std::vector<std::vector<std::int64_t>> modules = {{m.hidden}};  // input norm
+std::vector<ModuleTensors> layer_modules(const Model& m, const Workload& w) {
+  std::vector<ModuleTensors> modules = {{{m.hidden}}};  // input norm
   const auto linears = layer_linears(m);
   for (int i = 0; i < linears.count; ++i) {
     const auto [in, out] = linears.all[static_cast<std::size_t>(i)];
-    if (i == 4) modules.push_back({m.hidden});  // norm before the MLP
+    if (i == 4) modules.push_back({{m.hidden}});  // norm before the MLP
     const bool biased = i < 3 ? m.qkv_bias : (i == 3 ? m.o_bias : m.mlp_bias);
-    modules.push_back(biased ? std::vector{in * out, out} : std::vector{in * out});
+    modules.push_back({biased ? std::vector{in * out, out} : std::vector{in * out}});
     if (w.adapted()) {
-      modules.push_back({w.lora_rank * in});
-      modules.push_back({w.lora_rank * out});
+      modules.push_back({{w.lora_rank * in}, true});
+      modules.push_back({{w.lora_rank * out}, true});
     }
-    if (m.qk_norm && i < 2) modules.push_back({m.head_dim});
+    if (m.qk_norm && i < 2) modules.push_back({{m.head_dim}});
   }
   if (m.experts) {
     const auto e = *m.experts;
-    modules.push_back({m.hidden});
-    modules.push_back({e.count * m.hidden});  // router
-    modules.push_back({e.count * 2 * e.intermediate * m.hidden, e.count * e.intermediate * m.hidden});
+    modules.push_back({{m.hidden}});
+    modules.push_back({{e.count * m.hidden}});  // router
+    modules.push_back({{e.count * 2 * e.intermediate * m.hidden, e.count * e.intermediate * m.hidden}});
   }
   return modules;
 }

