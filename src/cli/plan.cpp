@@ -138,7 +138,10 @@ int run_plan(const PlanOptions& options, const std::string& data, Console& conso
   r.plans = ranked(r.question, r.result);
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   if (!r.plans.empty()) r.best = in_full(r, r.plans.front());
-  if (r.best) r.notes.insert(r.notes.end(), r.best->simulation.notes.begin(), r.best->simulation.notes.end());
+  if (r.best) {
+    r.notes.insert(r.notes.end(), r.best->simulation.notes.begin(), r.best->simulation.notes.end());
+    if (const auto note = host_note(r.plans.front().candidate.time, in.coefficients)) r.notes.push_back(*note);
+  }
   const Plan* best = r.plans.empty() ? nullptr : &r.plans.front();
   r.rejected = why_not(r.question, r.result, best);
   try_packages(options, in, r);

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "spec/note.h"
 #include "spec/run.h"
 #include "time/coefficients.h"
 #include "units/units.h"
@@ -55,5 +57,7 @@ Seconds step_time_lower_bound(const Run& run, const Cluster& cluster, const Time
 std::string limiter_text(const StepTime& time, const Run& run);
 // "±18 %: the host's share differs between machines; measure it first".
 std::string uncertainty_text(const StepTime& time);
+// Where the host decides and nothing was calibrated: that a measurement on the machine says what it takes.
+std::optional<Note> host_note(const StepTime& time, const TimeCoefficients& coefficients);
 
 }  // namespace zplan

@@ -79,4 +79,12 @@ std::string uncertainty_text(const StepTime& t) {
   return percent + std::string(uncertainty_reason(t.least_certain));
 }
 
+std::optional<Note> host_note(const StepTime& t, const TimeCoefficients& c) {
+  if (t.limiter != Limiter::Host || c != TimeCoefficients{}) return std::nullopt;
+  return Note{Note::Level::Info, "host-decides",
+              "The host decides this step's time, and hosts differ: the same runs of stage 3 took up to 1.7 times as long on one "
+              "machine as on another of its kind.",
+              "run zplan validate on yours, then zplan calibrate on what it measured"};
+}
+
 }  // namespace zplan

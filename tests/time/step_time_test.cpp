@@ -141,3 +141,14 @@ TEST_CASE("uncertainty names its largest cause", "[time]") {
   CHECK(predict_step_time(testing::run("qwen3-8b", machine, 3, 1), machine, calibrated).relative_error <
         0.5 * z3.relative_error);
 }
+
+TEST_CASE("a host that decides is to be measured, unless it was", "[time]") {
+  const Cluster machine = cluster("h200-sxm-141gb", 2);
+  const StepTime small = predict_step_time(testing::run("qwen3-8b", machine, 3, 1), machine, {});
+  REQUIRE(small.limiter == Limiter::Host);
+  CHECK(host_note(small, {})->code == "host-decides");
+  TimeCoefficients calibrated;
+  calibrated.host_zero3_module_s.value *= 0.9;
+  CHECK_FALSE(host_note(small, calibrated));
+  CHECK_FALSE(host_note(predict_step_time(testing::run("qwen3-8b", machine, 2, 4), machine, {}), {}));
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure the rates that zplan's time model starts from, on the machine it is run on, in under a minute.
+"""Measure the rates that zplan's time model starts from, on the machine it is run on, in a minute or two.
 
 Needs PyTorch with CUDA. Uses transformers (one eager decoder layer) and DeepSpeed (its CPU Adam) where they can
 be imported. With two or more GPUs it also times NCCL. Everything is timed on random data: zeros draw less power
