@@ -77,7 +77,7 @@ double cpu_threads(const Run& run, const Cluster& cluster) {
   return 8;
 }
 
-double cpu_adam_error(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
+double cpu_step_error(const Run& run, const Cluster& cluster, const TimeCoefficients& c) {
   return cpu_bytes_per_s(run, cluster, c).relative_error;
 }
 

@@ -11,7 +11,7 @@ namespace zplan {
 
 struct OptimizerSeconds {
   double gpu = 0;                   // kernels of the step
-  double cpu = 0;                   // CPU Adam with clipping and conversion; nothing runs beside it
+  double cpu = 0;                   // gradients scaled, Adam, masters to the model's type; nothing runs beside it
   double nvme = 0;                  // states read and written around it
   double copy_up = 0;               // updated parameters to the GPU, after the step
   double forward_copies = 0;        // each micro-step: partitions of offloaded parameters up, offloaded boundaries down
@@ -31,7 +31,7 @@ OptimizerTraffic optimizer_traffic(const Run& run);
 // Threads that CPU Adam has on each rank: as told, else the node's cores shared out.
 double cpu_threads(const Run& run, const Cluster& cluster);
 
-// Relative error of the rate of CPU Adam: of the threads or of the node's memory, whichever limits this run.
-double cpu_adam_error(const Run& run, const Cluster& cluster, const TimeCoefficients& c);
+// Relative error of the rate of the CPU step: of the threads or of the node's memory, whichever limits this run.
+double cpu_step_error(const Run& run, const Cluster& cluster, const TimeCoefficients& c);
 
 }  // namespace zplan

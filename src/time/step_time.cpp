@@ -24,7 +24,8 @@ struct Won {
 };
 
 // Streams run side by side but not for free: the longest decides, and a share of the others shows all the same
-// (first and last layer, and kernels that share memory and SMs). The host then races what the GPU has to do.
+// (kernels and collectives share memory and SMs); what comes after the last kernel shows whole. The host then races what the
+// GPU has to do.
 double run_phase(const Phase& p, double times, double loss, StepTime& t, Won& won) {
   const double exposed = p.overlapped ? p.exposed : 0, communication = p.communication - exposed;
   const double others = p.communication + p.copies + p.nvme;
@@ -71,7 +72,7 @@ double relative_error_of(TimePart part, const Run& run, const Cluster& cluster, 
       const bool pageable = z.stage == 3 && z.offload_optimizer.device != OffloadDevice::None && z.offload_param.device == OffloadDevice::None;
       return (pageable ? c.pageable_copy_gb_per_s : c.host_copy_gb_per_s).relative_error;
     }
-    case TimePart::CpuOptimizer: return cpu_adam_error(run, cluster, c);
+    case TimePart::CpuOptimizer: return cpu_step_error(run, cluster, c);
     case TimePart::Nvme: return c.nvme_read_gb_per_s.relative_error;
   }
   return 0;
