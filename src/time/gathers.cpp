@@ -229,16 +229,17 @@ MicroStepGathers replayed(const Run& run, const ModelShape& shape) {
   for (const auto module : {norm, head}) call(module, false);
   for (const auto module : {head, norm}) call(module, true);
   for (std::int32_t layer = layers - 1; layer >= layers - static_cast<std::int32_t>(shape.backward_layers); --layer) {
+    // The layer's last module is fetched for its backward, whose first saved tensor asks for the recomputation.
+    const auto last = module_of(layer, per_layer - 1);
+    hooks.push_back({last, true, true});
     const bool again = run.workload.recompute.at(layer);
     if (again) forward(layer, true);
-    for (std::int32_t at = per_layer - 1; at >= 0; --at) {
-      call(module_of(layer, at), true);
-      // The module whose backward asked for the recomputation is the layer's last.
-      if (again && at == per_layer - 1 && run.versions.switches.recompute_frozen_release) {
-        hooks.back().frozen_begin = module_of(layer, 0);
-        hooks.back().frozen_end = module_of(layer, per_layer);
-      }
+    hooks.push_back({last, false, true});
+    if (again && run.versions.switches.recompute_frozen_release) {
+      hooks.back().frozen_begin = module_of(layer, 0);
+      hooks.back().frozen_end = module_of(layer, per_layer);
     }
+    for (std::int32_t at = per_layer - 2; at >= 0; --at) call(module_of(layer, at), true);
   }
   if (full) call(0, true);
 

@@ -93,9 +93,9 @@ TEST_CASE("stage 3 gathers what the simulated step gathers", "[time]") {
               static_cast<long long>(row.recompute), static_cast<long long>(row.prefetch), static_cast<long long>(row.live),
               static_cast<long long>(row.reuse), row.sequential, g.forward.tensors, forward.tensors, g.forward.copied_out,
               forward.copied_out, g.backward.tensors, backward.tensors, g.backward.copied_out, backward.copied_out);
-  // Where in a layer the modules without parameters stand moves a prefetch by a tensor or two; by more where a reuse distance
-  // of 0 lets go of all that a prefetch does not hold.
-  const double close = row.reuse > 0 ? 0.06 : 0.35;
+  // Where in a layer the modules without parameters stand moves a prefetch by a tensor or two, one of them the head where
+  // nothing is reused.
+  const double close = r.model.experts ? 0.08 : row.reuse == 0 ? 0.09 : 0.05;
   CHECK(g.forward.tensors == Approx(forward.tensors).epsilon(close));
   CHECK(g.forward.elements == Approx(forward.elements).epsilon(close));
   CHECK(g.backward.tensors == Approx(backward.tensors).epsilon(close));
