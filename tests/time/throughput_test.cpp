@@ -50,9 +50,8 @@ Run row_run(const json& j) {
 // FSDP gathers and scatters whole layers, and none of DeepSpeed's hooks run.
 TimeCoefficients as_fsdp(Run& r) {
   TimeCoefficients c;
-  for (Coefficient* k : {&c.host_zero3_module_s, &c.host_zero3_gather_s, &c.host_zero3_copy_out_s,
-                         &c.host_zero3_gradient_s, &c.host_step_tensor_s}) {
-    k->value = 0;
+  for (const CoefficientEntry& e : coefficient_table()) {
+    if (e.name.starts_with("host_zero3") || e.name == "host_step_tensor") (c.*e.member).value = 0;
   }
   const std::int64_t layer = 12 * r.model.hidden * r.model.hidden;
   r.ds.zero.stage3_module_granularity_threshold = layer;
