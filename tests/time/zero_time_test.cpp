@@ -109,6 +109,22 @@ TEST_CASE("the optimizer step on the GPU, measured on H200", "[time]") {
   CHECK(seconds(4) == Approx(0.074).epsilon(0.10));
 }
 
+// Worked in docs/time-model.md#optimizer.
+TEST_CASE("what the GPU's step does for a parameter besides Adam", "[time]") {
+  const Cluster machine = cluster("h200-sxm-141gb", 2);
+  const auto of = [&](int stage, Precision precision) {
+    Run r = testing::run("qwen3-8b", machine, stage, 1);
+    r.ds.precision = precision;
+    return optimizer_traffic(r);
+  };
+  CHECK(of(3, Precision::Bf16).adam_bytes == 28);
+  CHECK(of(3, Precision::Bf16).around == Traffic{8 + 8 + 6, 3});      // norm, clipping, the model's copy; three conversions
+  CHECK(of(3, Precision::Fp16).around == Traffic{4 + 8 + 8 + 6, 3});  // overflow is looked for
+  CHECK(of(2, Precision::Bf16).around == Traffic{4 + 8 + 8 + 6, 3});
+  CHECK(of(0, Precision::Bf16).around == Traffic{4 + 4 + 8 + 6, 2});
+  CHECK(of(0, Precision::Fp32).around == Traffic{4 + 8, 0});
+}
+
 TEST_CASE("CPU Adam is bound by threads or by the host's memory, and by nothing that runs beside it", "[time]") {
   const Cluster machine = cluster("h200-sxm-141gb", 8);
   Run r = testing::run("qwen3-8b", machine, 3, 1);
