@@ -37,12 +37,14 @@ constexpr auto table = std::to_array<CoefficientEntry>({
     {"attention_flash2_per_sm", "TFLOPS an SM", &C::attention_flash2_tflops_per_sm,
      "Dao-AILab/flash-attention: FA2 forward on H100, 335 TFLOPS on 132 SMs; it uses Ampere's instructions"},
     {"attention_cudnn", "of peak", &C::attention_cudnn,
-     "Dao-AILab/flash-attention: cuDNN forward on H100, 539 of 989 TFLOPS"},
+     "measured: H200, causal, 8,192 and 32,768 tokens, 569 to 593 of 989 TFLOPS on two machines (validate/results/rates-h200.json, "
+     "rates-h200-32-cores.json); Dao-AILab/flash-attention: cuDNN forward on H100, 539"},
     {"attention_memory_efficient", "of peak", &C::attention_memory_efficient, "assumed for GPUs before Ampere and fp32"},
     {"attention_half_length", "tokens", &C::attention_half_length,
      "Dao-AILab/flash-attention: fit of 99 to 189 TFLOPS from 512 to 16k tokens on A100"},
     {"attention_backward", "of the forward rate", &C::attention_backward,
-     "Dao-AILab/flash-attention: FA2 on H100 at 8k, 333 forward and 308 both TFLOPS"},
+     "cuDNN on H200 0.79 at 8,192 tokens, 0.91 at 32,768 (validate/results/rates-h200.json); Dao-AILab/flash-attention: FA2 on H100 at "
+     "8k, 333 forward and 308 both TFLOPS"},
     {"host_operator", "s", &C::host_operator_s,
      "stas00/ml-engineering: Llama-3.2-1B eager, 512 tokens, 48.8 ms a step over 16 layers of 160 operators"},
     {"host_gradient_hook", "s", &C::host_gradient_hook_s, "assumed: three Python calls a gradient"},

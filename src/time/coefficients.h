@@ -28,10 +28,10 @@ struct TimeCoefficients {
   Coefficient kernel_gap_s{1.4e-6, 0.50};
   Coefficient attention_flash2{0.60, 0.10};
   Coefficient attention_flash2_tflops_per_sm{2.54, 0.12};
-  Coefficient attention_cudnn{0.545, 0.12};
+  Coefficient attention_cudnn{0.58, 0.10};
   Coefficient attention_memory_efficient{0.25, 0.50};
   Coefficient attention_half_length{500, 0.20};
-  Coefficient attention_backward{0.90, 0.15};
+  Coefficient attention_backward{0.85, 0.12};
   // The Python process of a rank
   Coefficient host_operator_s{21e-6, 0.35};
   Coefficient host_gradient_hook_s{70e-6, 0.40};
