@@ -107,7 +107,7 @@ void add_cpu_steps(const MeasuredRates& m, std::vector<MeasuredGroup>& groups) {
         run.cpu_threads = static_cast<std::int64_t>(s.threads);
         ModelShape shape;
         shape.trainable = static_cast<std::int64_t>(s.elements);
-        return optimizer_seconds(run, cluster, shape, gpu_rates(run.gpu, precision, Attention::Sdpa, c), c).*part;
+        return optimizer_seconds(run, cluster, shape, {}, gpu_rates(run.gpu, precision, Attention::Sdpa, c), c).*part;
       };
     };
     Mean passes(m.id + ": CPU step, " + std::to_string(static_cast<std::int64_t>(s.threads)) + " threads a rank", kernel_noise);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "time/gathers.h"
 
 namespace zplan {
 namespace {
@@ -33,10 +32,10 @@ double reduce_width(const Run& run) {
 
 // Stage 3: every parameter that is not persistent is gathered for forward and, unless it stayed, again for backward;
 // gradients are scattered every micro-step, whatever the accumulation.
-CommunicationSeconds zero3(const Run& run, const Cluster& cluster, const ModelShape& shape, const TimeCoefficients& c) {
+CommunicationSeconds zero3(const Run& run, const Cluster& cluster, const ModelShape& shape, const MicroStepGathers& gathers,
+                           const TimeCoefficients& c) {
   const auto& z = run.ds.zero;
   const Fabric all = fabric(cluster, run.world_size, c);
-  const MicroStepGathers gathers = micro_step_gathers(run, shape);
   const auto gather = z.stage3_use_all_reduce_for_fetch_params ? Collective::AllReduce : Collective::AllGather;
   const auto hpz = z.zero_hpz_partition_size;
   const Fabric secondary = hpz > 1 ? fabric(cluster, hpz, c) : all;
@@ -64,11 +63,11 @@ CommunicationSeconds zero3(const Run& run, const Cluster& cluster, const ModelSh
 }  // namespace
 
 CommunicationSeconds communication_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
-                                           const TimeCoefficients& c) {
+                                           const MicroStepGathers& gathers, const TimeCoefficients& c) {
   const auto& z = run.ds.zero;
   CommunicationSeconds t;
   if (run.world_size <= 1) return t;
-  if (z.stage == 3) return zero3(run, cluster, shape, c);
+  if (z.stage == 3) return zero3(run, cluster, shape, gathers, c);
 
   // Stages 0-2 all-reduce whole buckets (stage 1 and 2 too, unless each owner is reduced to by itself): stage 2 in
   // every micro-step, 0 and 1 at the boundary; 0 always after backward, on the compute stream.

@@ -4,6 +4,7 @@
 
 #include "spec/run.h"
 #include "time/collectives.h"
+#include "time/gathers.h"
 #include "time/shape.h"
 
 namespace zplan {
@@ -19,7 +20,7 @@ struct CommunicationSeconds {
   bool boundary_overlapped = false;
 };
 CommunicationSeconds communication_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
-                                           const TimeCoefficients& c);
+                                           const MicroStepGathers& gathers, const TimeCoefficients& c);
 
 // Bytes that gradients move through GPU memory on their way into buckets and within them: of each micro-step and, besides,
 // of the last. With overlap_comm the latter are on the reduction stream: beside other kernels, but not for free, since

@@ -258,6 +258,7 @@ bool layer_is_leaf(const Run& run, const ModelShape& s) {
 }
 
 MicroStepGathers micro_step_gathers(const Run& run, const ModelShape& shape) {
+  if (run.ds.zero.stage < 3) return {};
   // All that replayed() reads.
   using Key = std::array<std::int64_t, 21>;
   const auto& z = run.ds.zero;

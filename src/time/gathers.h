@@ -16,7 +16,7 @@ struct MicroStepGathers {
   Gathers forward, backward;
 };
 // Of a later micro-step; backward with what recomputation gathers. A layer's modules without parameters are spread evenly
-// among those with. The last answers are remembered, by thread.
+// among those with; none below stage 3. The last answers are remembered, by thread.
 MicroStepGathers micro_step_gathers(const Run& run, const ModelShape& shape);
 
 // Stage 3 treats a layer as one leaf when its elements a module stay below the granularity threshold.

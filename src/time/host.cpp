@@ -1,9 +1,5 @@
 #include "time/host.h"
 
-#include <algorithm>
-
-#include "time/gathers.h"
-
 namespace zplan {
 namespace {
 
@@ -45,7 +41,7 @@ double gather_host_seconds(const Run& run, const Gathers& g, bool leaf, const Ti
 
 }  // namespace
 
-HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoefficients& c) {
+HostSeconds host_seconds(const Run& run, const ModelShape& s, const MicroStepGathers& gathers, const TimeCoefficients& c) {
   const auto& z = run.ds.zero;
   const bool zero3 = z.stage == 3;
   const double layers = static_cast<double>(s.layers), backward_layers = static_cast<double>(s.backward_layers);
@@ -70,20 +66,14 @@ HostSeconds host_seconds(const Run& run, const ModelShape& s, const TimeCoeffici
   const bool leaf = layer_is_leaf(run, s);
   const double modules = leaf ? 1 : static_cast<double>(s.modules_per_layer);
   const double module = c.host_zero3_module_s.value;
-  double forward = (layers * modules + outer_modules) * module;
-  double backward = (backward_layers * modules + outer_modules) * c.host_zero3_module_backward_s.value + layers * modules * recomputed * module;
+  h.forward += (layers * modules + outer_modules) * module;
+  h.backward += (backward_layers * modules + outer_modules) * c.host_zero3_module_backward_s.value + layers * modules * recomputed * module;
   if (run.world_size > 1) {
-    const MicroStepGathers gathers = micro_step_gathers(run, s);
-    h.forward_gathers = gather_host_seconds(run, gathers.forward, leaf, c);
-    h.backward_gathers = gather_host_seconds(run, gathers.backward, leaf, c);
-    forward += h.forward_gathers;
-    backward += h.backward_gathers;
+    h.forward += gather_host_seconds(run, gathers.forward, leaf, c);
+    h.backward += gather_host_seconds(run, gathers.backward, leaf, c);
   }
   const double buckets = tensor_batches(run.model, run.workload, true, 0, z.reduce_bucket_size).batches;
-  backward += gradients * c.host_zero3_gradient_s.value + buckets * c.host_zero3_bucket_s.value;
-  h.forward += forward;
-  h.backward += backward;
-  h.zero3 = forward + backward;
+  h.backward += gradients * c.host_zero3_gradient_s.value + buckets * c.host_zero3_bucket_s.value;
   return h;
 }
 

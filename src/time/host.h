@@ -4,6 +4,7 @@
 
 #include "spec/run.h"
 #include "time/coefficients.h"
+#include "time/gathers.h"
 #include "time/shape.h"
 
 namespace zplan {
@@ -12,10 +13,8 @@ struct HostSeconds {
   double forward = 0, backward = 0;  // of one micro-step
   double boundary_backward = 0;      // more in the backward of the last micro-step
   double step = 0;                   // of the optimizer step, at the boundary
-  double zero3 = 0;                  // the part of forward and backward that stage 3's hooks and gathers take
-  double forward_gathers = 0, backward_gathers = 0;  // of that, the gathers
   double forward_operators = 0, backward_operators = 0;  // kernels that one micro-step issues
 };
-HostSeconds host_seconds(const Run& run, const ModelShape& shape, const TimeCoefficients& c);
+HostSeconds host_seconds(const Run& run, const ModelShape& shape, const MicroStepGathers& gathers, const TimeCoefficients& c);
 
 }  // namespace zplan

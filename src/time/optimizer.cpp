@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "time/gathers.h"
 
 namespace zplan {
 namespace {
@@ -55,6 +54,13 @@ Coefficient cpu_bytes_per_s(const Run& run, const Cluster& cluster, const TimeCo
   return {giga * of_node, node.relative_error};
 }
 
+// Stages 1 and 2 write the masters into pinned memory and copy that. Stage 3 copies to parameters on the GPU across types:
+// torch converts into a fresh tensor of pageable memory first (ATen/native/cuda/Copy.cu, copy_requires_temporaries).
+bool copies_masters_pageable(const Run& run) {
+  const auto& z = run.ds.zero;
+  return z.stage == 3 && z.offload_optimizer.device != OffloadDevice::None && z.offload_param.device == OffloadDevice::None;
+}
+
 }  // namespace
 
 OptimizerTraffic optimizer_traffic(const Run& run) {
@@ -81,8 +87,12 @@ double cpu_step_error(const Run& run, const Cluster& cluster, const TimeCoeffici
   return cpu_bytes_per_s(run, cluster, c).relative_error;
 }
 
+double copies_error(const Run& run, const TimeCoefficients& c) {
+  return (copies_masters_pageable(run) ? c.pageable_copy_gb_per_s : c.host_copy_gb_per_s).relative_error;
+}
+
 OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
-                                   const GpuRates& rates, const TimeCoefficients& c) {
+                                   const MicroStepGathers& gathers, const GpuRates& rates, const TimeCoefficients& c) {
   const auto& z = run.ds.zero;
   const double w = static_cast<double>(width(run.ds.precision).count);
   const double accumulated = static_cast<double>(width(run.ds.accumulation_dtype()).count);
@@ -104,9 +114,7 @@ OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const
   t.gpu = (owned - on_cpu) * (step.adam_bytes / rates.fused_adam_bytes_per_s + rates.seconds(step.around));
   if (on_cpu > 0) {
     t.cpu = on_cpu * cpu_step_bytes(run) / cpu_bytes_per_s(run, cluster, c).value;
-    // Stages 1 and 2 write the masters into pinned memory and copy that. Stage 3 copies to parameters on the GPU across types:
-    // torch converts into a fresh tensor of pageable memory first (ATen/native/cuda/Copy.cu, copy_requires_temporaries).
-    const double up = z.stage == 3 ? giga * c.pageable_copy_gb_per_s.value : link.pcie;
+    const double up = copies_masters_pageable(run) ? giga * c.pageable_copy_gb_per_s.value : link.pcie;
     if (z.offload_param.device == OffloadDevice::None) t.copy_up = w * on_cpu / up;
     t.boundary_copies = 4 * on_cpu / link.pcie;
     // Stage 3 brings its accumulator up and down in every micro-step; stage 2 only when it accumulates.
@@ -121,7 +129,6 @@ OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const
   }
   if (z.stage == 3 && z.offload_param.device != OffloadDevice::None) {
     const double partition = w * static_cast<double>(shape.elements) / parts;
-    const MicroStepGathers gathers = micro_step_gathers(run, shape);
     const double again = gathers.forward.elements > 0 ? gathers.backward.elements / gathers.forward.elements : 0;
     t.forward_copies += partition / link.pcie;
     t.backward_copies += again * partition / link.pcie;

@@ -4,6 +4,7 @@
 
 #include "spec/run.h"
 #include "time/coefficients.h"
+#include "time/gathers.h"
 #include "time/rates.h"
 #include "time/shape.h"
 
@@ -20,7 +21,7 @@ struct OptimizerSeconds {
   double forward_nvme = 0, backward_nvme = 0;  // each micro-step: parameters on NVMe
 };
 OptimizerSeconds optimizer_seconds(const Run& run, const Cluster& cluster, const ModelShape& shape,
-                                   const GpuRates& rates, const TimeCoefficients& c);
+                                   const MicroStepGathers& gathers, const GpuRates& rates, const TimeCoefficients& c);
 
 // What one owned parameter costs the GPU's step: Adam's one kernel, and the kernels around it.
 struct OptimizerTraffic {
@@ -33,5 +34,7 @@ double cpu_threads(const Run& run, const Cluster& cluster);
 
 // Relative error of the rate of the CPU step: of the threads or of the node's memory, whichever limits this run.
 double cpu_step_error(const Run& run, const Cluster& cluster, const TimeCoefficients& c);
+// Relative error of the rate of copies: of those through pageable memory where a run has them.
+double copies_error(const Run& run, const TimeCoefficients& c);
 
 }  // namespace zplan

@@ -67,11 +67,7 @@ double relative_error_of(TimePart part, const Run& run, const Cluster& cluster, 
     case TimePart::Host:
       return run.ds.zero.stage == 3 ? c.host_zero3_module_s.relative_error : c.host_operator_s.relative_error;
     case TimePart::Communication: return std::hypot(c.nvlink_fraction.relative_error, c.overlap_loss.relative_error / 2);
-    case TimePart::Copies: {
-      const auto& z = run.ds.zero;
-      const bool pageable = z.stage == 3 && z.offload_optimizer.device != OffloadDevice::None && z.offload_param.device == OffloadDevice::None;
-      return (pageable ? c.pageable_copy_gb_per_s : c.host_copy_gb_per_s).relative_error;
-    }
+    case TimePart::Copies: return copies_error(run, c);
     case TimePart::CpuOptimizer: return cpu_step_error(run, cluster, c);
     case TimePart::Nvme: return c.nvme_read_gb_per_s.relative_error;
   }
@@ -102,10 +98,11 @@ StepTime predict_step_time(const Run& run, const Cluster& cluster, const TimeCoe
   const ModelShape shape = model_shape(run.model, run.workload);
   const GpuRates rates = gpu_rates(run.gpu, run.ds.precision, run.workload.attention, c);
   const MicroStepKernels kernels = micro_step_kernels(run, shape, rates);
-  const HostSeconds host = host_seconds(run, shape, c);
-  const CommunicationSeconds network = communication_seconds(run, cluster, shape, c);
+  const MicroStepGathers gathers = micro_step_gathers(run, shape);
+  const HostSeconds host = host_seconds(run, shape, gathers, c);
+  const CommunicationSeconds network = communication_seconds(run, cluster, shape, gathers, c);
   const GradientBytes gradients = gradient_bytes(run, shape);
-  const OptimizerSeconds optimizer = optimizer_seconds(run, cluster, shape, rates, c);
+  const OptimizerSeconds optimizer = optimizer_seconds(run, cluster, shape, gathers, rates, c);
   const double micro_steps = static_cast<double>(run.ds.gradient_accumulation_steps);
   const double loss = c.overlap_loss.value;
 
@@ -169,14 +166,14 @@ Seconds step_time_lower_bound(const Run& run, const Cluster& cluster, const Time
   const ModelShape shape = model_shape(run.model, run.workload);
   const GpuRates rates = gpu_rates(run.gpu, run.ds.precision, run.workload.attention, c);
   const MicroStepKernels k = micro_step_kernels(run, shape, rates);
-  const HostSeconds host = host_seconds(run, shape, c);
-  const OptimizerSeconds optimizer = optimizer_seconds(run, cluster, shape, rates, c);
-  const double micro_steps = static_cast<double>(run.ds.gradient_accumulation_steps);
   // How often is gathered depends on every setting of stage 3, and not in one direction: a bound has none of it.
-  const double forward = std::max(k.forward.total(), host.forward - host.forward_gathers);
+  const HostSeconds host = host_seconds(run, shape, {}, c);
+  const OptimizerSeconds optimizer = optimizer_seconds(run, cluster, shape, {}, rates, c);
+  const double micro_steps = static_cast<double>(run.ds.gradient_accumulation_steps);
+  const double forward = std::max(k.forward.total(), host.forward);
   const double kernels = k.recompute.total() + k.backward.total();
-  const double backward = std::max(kernels, host.backward - host.backward_gathers);
-  const double last_backward = std::max(kernels, host.backward - host.backward_gathers + host.boundary_backward);
+  const double backward = std::max(kernels, host.backward);
+  const double last_backward = std::max(kernels, host.backward + host.boundary_backward);
   return {micro_steps * forward + (micro_steps - 1) * backward + last_backward + host.step + optimizer.gpu + optimizer.cpu};
 }
 

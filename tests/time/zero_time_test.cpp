@@ -11,16 +11,21 @@ using testing::cluster;
 
 namespace {
 CommunicationSeconds communication(const Run& r, const Cluster& c) {
-  return communication_seconds(r, c, model_shape(r.model, r.workload), {});
+  const ModelShape shape = model_shape(r.model, r.workload);
+  return communication_seconds(r, c, shape, micro_step_gathers(r, shape), {});
 }
 double times_gathered(const Run& r) {
   const ModelShape shape = model_shape(r.model, r.workload);
   const MicroStepGathers g = micro_step_gathers(r, shape);
   return (g.forward.elements + g.backward.elements) / static_cast<double>(shape.elements);
 }
-HostSeconds host(const Run& r) { return host_seconds(r, model_shape(r.model, r.workload), {}); }
+HostSeconds host(const Run& r) {
+  const ModelShape shape = model_shape(r.model, r.workload);
+  return host_seconds(r, shape, micro_step_gathers(r, shape), {});
+}
 OptimizerSeconds optimizer(const Run& r, const Cluster& c) {
-  return optimizer_seconds(r, c, model_shape(r.model, r.workload),
+  const ModelShape shape = model_shape(r.model, r.workload);
+  return optimizer_seconds(r, c, shape, micro_step_gathers(r, shape),
                            gpu_rates(r.gpu, r.ds.precision, r.workload.attention, {}), {});
 }
 }  // namespace
