@@ -5,37 +5,46 @@
 namespace zplan {
 namespace {
 
-// Calls add(elements, tensors alike, trainable) for every kind of tensor of one layer.
-template <typename Add>
-void for_layer_tensors(const Model& m, const Workload& w, bool trained, Add add) {
-  const bool base = trained && !w.adapted();
+// Calls visit(elements, opens, adapter) for every tensor of one layer, as forward meets them; opens: it is the first of the
+// module that owns it.
+template <typename Visit>
+void visit_layer(const Model& m, const Workload& w, Visit visit) {
+  const auto norm = [&](std::int64_t width) { visit(width, true, false); };
+  norm(m.hidden);
   const auto linears = layer_linears(m);
   for (int i = 0; i < linears.count; ++i) {
     const auto [in, out] = linears.all[static_cast<std::size_t>(i)];
-    add(in * out, 1, base);
+    if (i == 4) norm(m.hidden);  // before the MLP
+    visit(in * out, true, false);
     const bool biased = i < 3 ? m.qkv_bias : (i == 3 ? m.o_bias : m.mlp_bias);
-    if (biased) add(out, 1, base);
+    if (biased) visit(out, false, false);
     if (w.adapted()) {
-      add(w.lora_rank * in, 1, true);
-      add(w.lora_rank * out, 1, true);
+      visit(w.lora_rank * in, true, true);
+      visit(w.lora_rank * out, true, true);
     }
+    if (m.qk_norm && i < 2) norm(m.head_dim);
   }
   if (m.experts) {
     const auto e = *m.experts;
-    add(e.count * 2 * e.intermediate * m.hidden, 1, base);
-    add(e.count * e.intermediate * m.hidden, 1, base);
-    add(e.count * m.hidden, 1, base);
+    norm(m.hidden);
+    visit(e.count * m.hidden, true, false);  // router
+    visit(e.count * 2 * e.intermediate * m.hidden, true, false);
+    visit(e.count * e.intermediate * m.hidden, false, false);
   }
-  if (m.qk_norm) add(m.head_dim, 2, base);
-  add(m.hidden, 2, base);
+}
+
+// Calls add(elements, trainable) for every tensor of one layer.
+template <typename Add>
+void for_layer_tensors(const Model& m, const Workload& w, bool trained, Add add) {
+  visit_layer(m, w, [&](std::int64_t elements, bool, bool adapter) { add(elements, adapter || (trained && !w.adapted())); });
 }
 
 // The same for the tensors outside the layers.
 template <typename Add>
 void for_outer_tensors(const Model& m, const Workload& w, Add add) {
-  add(m.vocab * m.hidden, 1, w.finetune == Finetune::Full);
-  add(m.hidden, 1, !w.adapted());
-  if (!m.tied_embeddings) add(m.vocab * m.hidden, 1, !w.adapted());
+  add(m.vocab * m.hidden, w.finetune == Finetune::Full);
+  add(m.hidden, !w.adapted());
+  if (!m.tied_embeddings) add(m.vocab * m.hidden, !w.adapted());
 }
 
 std::int64_t frozen_layers(const Model& m, const Workload& w) {
@@ -63,11 +72,11 @@ ModelShape model_shape(const Model& m, const Workload& w) {
   s.norms_per_layer = m.qk_norm ? 4 : 2;
   s.modules_per_layer = 4 + s.norms_per_layer + linears.count * (w.adapted() ? 5 : 1) + (m.experts ? 2 : 0);
   const auto count = [&](std::int64_t layers) {
-    return [&s, layers](std::int64_t elements, std::int64_t alike, bool trainable) {
-      s.elements += layers * alike * elements;
-      s.tensors += layers * alike;
-      s.trainable += trainable ? layers * alike * elements : 0;
-      s.trainable_tensors += trainable ? layers * alike : 0;
+    return [&s, layers](std::int64_t elements, bool trainable) {
+      s.elements += layers * elements;
+      s.tensors += layers;
+      s.trainable += trainable ? layers * elements : 0;
+      s.trainable_tensors += trainable ? layers : 0;
     };
   };
   for_layer_tensors(m, w, true, count(s.trained_layers));
@@ -84,25 +93,11 @@ ModelShape model_shape(const Model& m, const Workload& w) {
 }
 
 std::vector<ModuleTensors> layer_modules(const Model& m, const Workload& w) {
-  std::vector<ModuleTensors> modules = {{{m.hidden}}};  // input norm
-  const auto linears = layer_linears(m);
-  for (int i = 0; i < linears.count; ++i) {
-    const auto [in, out] = linears.all[static_cast<std::size_t>(i)];
-    if (i == 4) modules.push_back({{m.hidden}});  // norm before the MLP
-    const bool biased = i < 3 ? m.qkv_bias : (i == 3 ? m.o_bias : m.mlp_bias);
-    modules.push_back({biased ? std::vector{in * out, out} : std::vector{in * out}});
-    if (w.adapted()) {
-      modules.push_back({{w.lora_rank * in}, true});
-      modules.push_back({{w.lora_rank * out}, true});
-    }
-    if (m.qk_norm && i < 2) modules.push_back({{m.head_dim}});
-  }
-  if (m.experts) {
-    const auto e = *m.experts;
-    modules.push_back({{m.hidden}});
-    modules.push_back({{e.count * m.hidden}});  // router
-    modules.push_back({{e.count * 2 * e.intermediate * m.hidden, e.count * e.intermediate * m.hidden}});
-  }
+  std::vector<ModuleTensors> modules;
+  visit_layer(m, w, [&modules](std::int64_t elements, bool opens, bool adapter) {
+    if (opens) modules.push_back({{}, adapter});
+    modules.back().elements.push_back(elements);
+  });
   return modules;
 }
 
@@ -111,9 +106,9 @@ TensorBatches tensor_batches(const Model& m, const Workload& w, bool trainable_o
   TensorBatches t;
   const double size = static_cast<double>(std::max<std::int64_t>(batch, 1));
   const auto count = [&](std::int64_t layers) {
-    return [&, layers](std::int64_t elements, std::int64_t alike, bool trainable) {
+    return [&, layers](std::int64_t elements, bool trainable) {
       if (elements <= limit || (trainable_only && !trainable)) return;
-      const double n = static_cast<double>(layers * alike);
+      const double n = static_cast<double>(layers);
       t.large_tensors += n;
       t.large_elements += n * static_cast<double>(elements);
       t.batches += n * std::min(1.0, static_cast<double>(elements) / size);
