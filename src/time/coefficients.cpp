@@ -21,17 +21,19 @@ constexpr auto table = std::to_array<CoefficientEntry>({
      "stas00/ml-engineering, MAMF: A100 0.87, H100 0.80, B200 0.78; for GPUs without a measured product"},
     {"matmul_emulated_bf16", "of fp32 peak", &C::matmul_emulated_bf16,
      "zzc0721/torch-performance-test-data: V100 bf16 10.65 of 15.7 TFLOPS"},
-    {"matmul_launch", "s", &C::matmul_launch_s, "measured: products of 1.7B on H200, 2 to 6 us beyond their flops (validate/results/kernels-h200.json)"},
+    {"matmul_launch", "s", &C::matmul_launch_s,
+     "H200: with it all products of 0.6B and 1.7B, 2,048 to 16,384 tokens, are within 5 % (validate/results/kernels-h200.json)"},
     {"memory_fraction", "of peak bandwidth", &C::memory_fraction,
-     "MooreThreads/SimuMax: 0.91 on A100, 0.67 on B200; H200 0.82 in training (validate/results/kernels-h200.json), "
-     "0.88 for large tensors (rates-h200.json)"},
+     "MooreThreads/SimuMax: 0.91 on A100, 0.67 on B200; H200 0.88 for large tensors (validate/results/rates-h200.json), 0.73 by "
+     "least squares in training (kernels-h200.json)"},
     {"indexed_per_clock", "elements an SM and clock", &C::indexed_per_clock,
-     "measured: 343e9 elements/s on H200, twelve phases of 0.6B and 1.7B (validate/results/kernels-h200.json)"},
+     "measured: 340e9 elements/s on H200 beside that bandwidth, 368e9 by least squares of both; eleven phases of 0.6B and 1.7B "
+     "(validate/results/kernels-h200.json, printed by zplan_tests)"},
     {"fused_adam_fraction", "of peak bandwidth", &C::fused_adam_fraction,
      "measured: torch's fused AdamW on H200, 28 bytes an element at 3,300 to 3,340 of 4,800 GB/s "
      "(validate/results/rates-h200.json)"},
     {"kernel_gap", "s", &C::kernel_gap_s,
-     "measured: a micro-step's wall less its kernels, by kernel, on H200: 1.0 to 1.9 us (validate/results/kernels-h200.json)"},
+     "measured: a micro-step's wall less its kernels, by kernel, on H200: 1.0 to 1.4 us (validate/results/kernels-h200.json)"},
     {"attention_flash2", "of peak", &C::attention_flash2,
      "Dao-AILab/flash-attention: A100, causal, head 128, 16k tokens, 189 of 312 TFLOPS"},
     {"attention_flash2_per_sm", "TFLOPS an SM", &C::attention_flash2_tflops_per_sm,

@@ -103,7 +103,8 @@ TEST_CASE("collectives of two H200 by size, one at a time and back to back", "[t
                 100 * (predicted(kind, bytes) / seconds - 1));
     INFO(kind << " of " << bytes);
     // One at a time the host's launch counts as well, up to 65 us of it; the bandwidth shows from 512 MiB on.
-    CHECK(predicted(kind, bytes) < 1.45 * seconds);  // the error of collective_latency
+    // The faster host's small ones: the error of collective_latency.
+    CHECK(predicted(kind, bytes) < (name == first ? 1.15 : 1.45) * seconds);
     CHECK(seconds - predicted(kind, bytes) < std::max(120e-6, 0.2 * seconds));
     if (bytes > 5e8) CHECK(predicted(kind, bytes) == Approx(seconds).epsilon(0.20));
   }
